@@ -31,9 +31,9 @@ var (
 // Secret is one signing key. Every way of printing it shows a placeholder; Fingerprint is what may be logged.
 // The zero value is no key: it verifies nothing.
 type Secret struct {
-	// A pointer, because fmt does not call the methods of values in unexported fields (a Secret inside a Signer
-	// or a config) but prints nested pointers as addresses only.
-	material *[]byte
+	// A closure, because fmt does not call the methods of values in unexported fields (a Secret inside a Signer
+	// or a config) and would print bytes, and for some verbs also bytes behind a pointer.
+	material func() []byte
 }
 
 // key returns the raw key, nil for the zero value.
@@ -41,7 +41,7 @@ func (s Secret) key() []byte {
 	if s.material == nil {
 		return nil
 	}
-	return *s.material
+	return s.material()
 }
 
 // ParseSecrets reads a comma-separated list of secrets, newest first. White space and line ends around each are
@@ -88,7 +88,7 @@ func parseSecret(text string) (Secret, error) {
 	if len(key) < MinSecretBytes {
 		return Secret{}, ErrSecretLength
 	}
-	return Secret{material: &key}, nil
+	return Secret{material: func() []byte { return key }}, nil
 }
 
 // Fingerprint returns the first 8 hex digits of the key's SHA-256: enough to see that two sides hold the same

@@ -155,7 +155,6 @@ func (v *Verifier) checkTime(at time.Time) error {
 	if tolerance == 0 {
 		tolerance = Tolerance
 	}
-
 	if off := at.Sub(now()); off > tolerance || off < -tolerance {
 		return fmt.Errorf("%w: off by %s", ErrStale, off.Round(time.Second))
 	}
