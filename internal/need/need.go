@@ -97,6 +97,18 @@ func Assets(t testing.TB) string {
 	return dir.Path
 }
 
+// ModuleRoot is the folder of the repository.
+func ModuleRoot(t testing.TB) string {
+	t.Helper()
+
+	root, ok := moduleRoot()
+	if !ok {
+		t.Fatal("no go.mod in this folder or above: tests run in the folder of their package")
+	}
+
+	return root
+}
+
 // Skip skips the test for a reason that no other function covers; with POSEFLEET_REQUIRE=all it fails the test.
 func Skip(t testing.TB, why string) {
 	t.Helper()

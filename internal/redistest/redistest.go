@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/posefleet/posefleet/internal/child"
+	"github.com/posefleet/posefleet/internal/freeport"
 	"github.com/posefleet/posefleet/internal/need"
 )
 
@@ -47,9 +48,14 @@ func Start(t testing.TB, args ...string) *Server {
 	t.Cleanup(s.Kill)
 
 	for try := 1; ; try++ {
-		s.usePort(freePort(t))
+		port, err := freeport.Find()
+		if err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
 
-		err := s.launch()
+		s.usePort(port)
+
+		err = s.launch()
 		if err == nil {
 			return s
 		}
@@ -172,21 +178,4 @@ func (s *Server) answers(ctx context.Context, client *redis.Client, pid int) boo
 	info := client.InfoMap(ctx, "server")
 
 	return info.Err() == nil && info.Item("Server", "process_id") == strconv.Itoa(pid)
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	defer l.Close()
-
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatalf("redistest: listener has address %v", l.Addr())
-	}
-
-	return addr.Port
 }
