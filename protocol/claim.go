@@ -1,6 +1,9 @@
 package protocol
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Source is the door through which a start came.
 type Source string
@@ -37,13 +40,24 @@ type Claim struct {
 
 // ClaimClip is one clip to download. Headers are sent verbatim with the GET.
 type ClaimClip struct {
-	ID        string            `json:"id"`
-	URL       string            `json:"url"`
-	Headers   map[string]string `json:"headers,omitempty"`
-	Size      *int64            `json:"size,omitempty"`
-	SHA256    string            `json:"sha256,omitempty"`
-	ETag      string            `json:"etag,omitempty"`
-	ExpiresAt *time.Time        `json:"expiresAt,omitempty"`
+	ID        string     `json:"id"`
+	URL       string     `json:"url"`
+	Headers   Headers    `json:"headers"`
+	Size      *int64     `json:"size,omitempty"`
+	SHA256    string     `json:"sha256,omitempty"`
+	ETag      string     `json:"etag,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+}
+
+// Headers are sent verbatim with a request to storage. They are an object on the wire also if there are none.
+type Headers map[string]string
+
+// MarshalJSON writes {} for nil.
+func (h Headers) MarshalJSON() ([]byte, error) {
+	if h == nil {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(map[string]string(h))
 }
 
 // Callback is where the result goes.
@@ -118,9 +132,9 @@ type ArtifactRequest struct {
 
 // ArtifactAnswer is a presigned PUT. Headers are sent verbatim.
 type ArtifactAnswer struct {
-	URL     string            `json:"url"`
-	Headers map[string]string `json:"headers,omitempty"`
-	Key     string            `json:"key"`
+	URL     string  `json:"url"`
+	Headers Headers `json:"headers"`
+	Key     string  `json:"key"`
 }
 
 // GoneReason says why a claim can't be had any more.

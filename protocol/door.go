@@ -1,6 +1,12 @@
 package protocol
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+)
 
 // MaxDoorBodyBytes is the largest body that the HTTP door reads.
 const MaxDoorBodyBytes = 16 * 1024
@@ -9,6 +15,41 @@ const MaxDoorBodyBytes = 16 * 1024
 type DoorRequest struct {
 	V          int    `json:"v"`
 	AnalysisID string `json:"analysisId"`
+}
+
+// ParseDoorRequest reads the body of POST /v1/jobs. It is strict, unlike the queue's reader: a caller waits for the
+// answer and can be told. Faults are CodeUnsupportedVersion, CodeInvalidRequest or CodeInvalidID.
+func ParseDoorRequest(body []byte) (DoorRequest, error) {
+	var raw struct {
+		V          json.RawMessage `json:"v"`
+		AnalysisID *string         `json:"analysisId"`
+	}
+	if err := decodeStrict(body, &raw); err != nil {
+		return DoorRequest{}, NewFault(CodeInvalidRequest, "the body is not a JSON object of the fields v and analysisId").WithCause(err)
+	}
+	if raw.V != nil && !isVersion(raw.V, JobVersion) {
+		return DoorRequest{}, NewFault(CodeUnsupportedVersion, "only version 1 is known here")
+	}
+	if raw.AnalysisID == nil {
+		return DoorRequest{}, NewFault(CodeInvalidRequest, "the body has no analysisId")
+	}
+	if err := ValidateID(*raw.AnalysisID); err != nil {
+		return DoorRequest{}, err
+	}
+	return DoorRequest{V: JobVersion, AnalysisID: *raw.AnalysisID}, nil
+}
+
+// decodeStrict decodes exactly one JSON value into the struct v and refuses unknown fields.
+func decodeStrict(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON value")
+	}
+	return nil
 }
 
 // DoorStatus is the state of a job at the door.
@@ -30,11 +71,12 @@ type DoorAccept struct {
 	Status     DoorStatus `json:"status"`
 }
 
-// DoorState is the body of GET /v1/jobs/{id}. Progress is 0 to 1 over the whole job.
+// DoorState is the body of GET /v1/jobs/{id}. Progress is 0 to 1 over the whole job; Stage is
+// the present one, after the end the last one.
 type DoorState struct {
 	AnalysisID string     `json:"analysisId"`
 	Status     DoorStatus `json:"status"`
-	Stage      Stage      `json:"stage,omitempty"`
+	Stage      Stage      `json:"stage"`
 	Progress   float64    `json:"progress"`
 	Attempt    int        `json:"attempt"`
 	StartedAt  time.Time  `json:"startedAt"`

@@ -1,6 +1,11 @@
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
 
 // ExtractorProtocol is the version of the messages between worker and extractor.
 const ExtractorProtocol = 1
@@ -30,6 +35,14 @@ type ExtractorJob struct {
 	Clips  []ExtractorClip `json:"clips"`
 	OutDir string          `json:"outDir"`
 	Params json.RawMessage `json:"params"`
+}
+
+// NewExtractorJob returns the order for one job; absent params become {}.
+func NewExtractorJob(job string, clips []ExtractorClip, outDir string, params json.RawMessage) ExtractorJob {
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	return ExtractorJob{Type: MessageJob, Job: job, Clips: clips, OutDir: outDir, Params: params}
 }
 
 // ExtractorClip is one downloaded clip.
@@ -63,4 +76,92 @@ type ExtractorError struct {
 	Code      Code   `json:"code"`
 	Message   string `json:"message"`
 	Retryable bool   `json:"retryable"`
+}
+
+// ParseExtractorMessage reads one line of an extractor and returns an ExtractorHello, ExtractorProgress,
+// ExtractorResult or ExtractorError. Unknown fields are ignored; any other line is an error, after which nothing
+// that the process says can be trusted.
+func ParseExtractorMessage(line []byte) (any, error) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(line, &head); err != nil {
+		return nil, fmt.Errorf("extractor message: %w", errShape)
+	}
+	switch head.Type {
+	case MessageHello:
+		return parseMessage(line, ExtractorHello.validate)
+	case MessageProgress:
+		return parseMessage(line, ExtractorProgress.validate)
+	case MessageResult:
+		return parseMessage(line, ExtractorResult.validate)
+	case MessageError:
+		return parseMessage(line, ExtractorError.validate)
+	default:
+		return nil, errors.New("extractor message: the type is not known")
+	}
+}
+
+// ParseExtractorJob reads the worker's order, for extractors in Go.
+func ParseExtractorJob(line []byte) (ExtractorJob, error) {
+	var job ExtractorJob
+	if err := json.Unmarshal(line, &job); err != nil {
+		return ExtractorJob{}, fmt.Errorf("extractor job: %w", errShape)
+	}
+	return job, job.validate()
+}
+
+func parseMessage[T any](line []byte, validate func(T) error) (any, error) {
+	var m T
+	if err := json.Unmarshal(line, &m); err != nil {
+		return nil, fmt.Errorf("extractor message: %w", errShape)
+	}
+	if err := validate(m); err != nil {
+		return nil, fmt.Errorf("extractor message: %w", err)
+	}
+	return m, nil
+}
+
+func (m ExtractorHello) validate() error {
+	if m.Protocol < 1 || m.Name == "" || m.Model.Name == "" || m.Model.Version == "" || !sha256Pattern.MatchString(m.Model.SHA256) {
+		return errors.New("hello lacks protocol, name or model")
+	}
+	return nil
+}
+
+func (m ExtractorProgress) validate() error {
+	if m.Job == "" || m.Done < 0 || m.Done > 1 {
+		return errors.New("progress lacks job, or done is not from 0 to 1")
+	}
+	return nil
+}
+
+// validate also keeps the artifact inside the job's folder: a name, no path.
+func (m ExtractorResult) validate() error {
+	if m.Job == "" || m.ContentType == "" || len(m.Clips) == 0 {
+		return errors.New("result lacks job, contentType or clips")
+	}
+	if m.Artifact == "" || m.Artifact == "." || m.Artifact == ".." || m.Artifact != filepath.Base(m.Artifact) {
+		return errors.New("result's artifact is no plain file name")
+	}
+	return nil
+}
+
+func (m ExtractorError) validate() error {
+	if m.Job == "" || m.Code == "" || m.Message == "" {
+		return errors.New("error lacks job, code or message")
+	}
+	return nil
+}
+
+func (m ExtractorJob) validate() error {
+	if m.Type != MessageJob || m.Job == "" || m.OutDir == "" || len(m.Clips) == 0 {
+		return errors.New("extractor job: it lacks job, outDir or clips")
+	}
+	for _, clip := range m.Clips {
+		if !ValidClipID(clip.ID) || clip.Path == "" {
+			return errors.New("extractor job: a clip lacks id or path")
+		}
+	}
+	return nil
 }

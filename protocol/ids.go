@@ -4,13 +4,18 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 )
 
 // MaxIDLength is the longest analysis id, in bytes.
 const MaxIDLength = 128
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+var (
+	idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+	// integerPattern is what JavaScript's parseInt gives back unchanged; "007" is not, "NaN" is.
+	integerPattern = regexp.MustCompile(`^(0|-?[1-9][0-9]*|NaN)$`)
+	clipIDPattern  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+	sha256Pattern  = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
+)
 
 // reservedIDs are BullMQ's key suffixes: a job with such an id would overwrite, or be hidden by, the queue's own
 // keys (BullMQ does not refuse them all).
@@ -24,15 +29,12 @@ var reservedIDs = []string{
 func ReservedIDs() []string { return slices.Clone(reservedIDs) }
 
 // ValidateID returns a CodeInvalidID fault if id can't be an analysis id: 1 to 128 characters of
-// A-Z a-z 0-9 _ -, not an integer (BullMQ refuses those as custom job ids), not a reserved key suffix.
+// A-Z a-z 0-9 _ -, not what BullMQ takes for an integer and refuses as a custom job id, not a reserved key suffix.
 func ValidateID(id string) error {
 	if !idPattern.MatchString(id) {
 		return NewFault(CodeInvalidID, "an analysis id is 1 to 128 characters of A-Z, a-z, 0-9, _ and -")
 	}
-	if n, err := strconv.ParseInt(id, 10, 64); err == nil && strconv.FormatInt(n, 10) == id {
-		return NewFault(CodeInvalidID, "an analysis id is not an integer")
-	}
-	if isBigInteger(id) {
+	if integerPattern.MatchString(id) {
 		return NewFault(CodeInvalidID, "an analysis id is not an integer")
 	}
 	if slices.Contains(reservedIDs, id) {
@@ -41,19 +43,6 @@ func ValidateID(id string) error {
 	return nil
 }
 
-// isBigInteger tells whether id is an integer in canonical form that does not fit 64 bits.
-func isBigInteger(id string) bool {
-	digits := id
-	if len(digits) > 1 && digits[0] == '-' {
-		digits = digits[1:]
-	}
-	if len(digits) < 19 || digits[0] == '0' {
-		return false
-	}
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
-}
+// ValidClipID tells whether id can name a clip: 1 to 64 characters of A-Z a-z 0-9 . _ -, the first neither a dot
+// nor a dash, since clip ids become file names and command arguments.
+func ValidClipID(id string) bool { return clipIDPattern.MatchString(id) }

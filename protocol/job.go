@@ -23,27 +23,29 @@ func NewJobData(analysisID string) JobData { return JobData{V: JobVersion, Analy
 // ParseJobData reads a job's data. Unknown fields are ignored and a missing v means 1. It returns a permanent
 // CodeUnsupportedVersion, CodeInvalidJob or CodeInvalidID fault.
 func ParseJobData(data []byte) (JobData, error) {
-	var raw struct {
-		V          *int    `json:"v"`
-		AnalysisID *string `json:"analysisId"`
-	}
-	if err := json.Unmarshal(data, &raw); err != nil {
+	// Fields are looked at one by one: a job of another version may have any shape, and has to be named as such.
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
 		return JobData{}, NewFault(CodeInvalidJob, "the job's data is not a claim check").WithCause(err)
 	}
-	v := JobVersion
-	if raw.V != nil {
-		v = *raw.V
+	if v, ok := fields["v"]; ok && !isVersion(v, JobVersion) {
+		return JobData{}, NewFault(CodeUnsupportedVersion,
+			fmt.Sprintf("only version %d of the job is known to this worker", JobVersion))
 	}
-	if v != JobVersion {
-		return JobData{}, NewFault(CodeUnsupportedVersion, fmt.Sprintf("version %d of the job is not known, only %d", v, JobVersion))
+	var id string
+	if err := json.Unmarshal(fields["analysisId"], &id); err != nil || id == "" {
+		return JobData{}, NewFault(CodeInvalidJob, "the job's data has no analysisId").WithCause(err)
 	}
-	if raw.AnalysisID == nil {
-		return JobData{}, NewFault(CodeInvalidJob, "the job's data has no analysisId")
-	}
-	if err := ValidateID(*raw.AnalysisID); err != nil {
+	if err := ValidateID(id); err != nil {
 		return JobData{}, err
 	}
-	return JobData{V: v, AnalysisID: *raw.AnalysisID}, nil
+	return JobData{V: JobVersion, AnalysisID: id}, nil
+}
+
+// isVersion tells whether raw is the JSON number want, in any notation (1, 1.0, 1e0).
+func isVersion(raw json.RawMessage, want float64) bool {
+	var v *float64
+	return json.Unmarshal(raw, &v) == nil && v != nil && *v == want
 }
 
 // Outcome is how a job ended without a fault.
