@@ -1,0 +1,12 @@
+//go:build !unguarded
+
+package store
+
+// The compare-and-set of step 7: the part of the WHERE clause that lets a result count. The build tag unguarded takes
+// it out, for the test that shows what it is for.
+const (
+	// completedCounts: not over a terminal row, whichever epoch made the result.
+	completedCounts = `status IN ('queued', 'processing') AND $2 >= 0`
+	// othersCount: not over a terminal row, and only from the current epoch.
+	othersCount = `status IN ('queued', 'processing') AND epoch = $2`
+)

@@ -1,0 +1,188 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"modernc.org/sqlite"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Options are the settings of Open.
+type Options struct {
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger hears of migrations; nil means none.
+	Logger *slog.Logger
+	// MaxConns bounds the connections to Postgres and SQLite's readers; 0 means 10.
+	MaxConns int
+}
+
+// CheckURL tells whether Open would understand the URL, without touching a database. The error names no password.
+func CheckURL(databaseURL string) error {
+	if strings.HasPrefix(databaseURL, "sqlite:") {
+		_, err := sqliteDSN(databaseURL)
+
+		return err
+	}
+	_, err := postgresConfig(databaseURL)
+
+	return err
+}
+
+// Open connects to the database, brings its tables up to date and returns the store.
+//
+// "sqlite:PATH" is a file, created if absent, in WAL mode with one writer. Its commits survive the death of the
+// process; after a power cut the last ones may be missing, unless the URL ends in "?synchronous=full".
+// "postgres://…" is for several control planes at once.
+func Open(ctx context.Context, databaseURL string, o Options) (Store, error) {
+	o.Now = orElse(o.Now, time.Now)
+	o.MaxConns = cmp.Or(o.MaxConns, 10)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	open := openPostgres
+	if strings.HasPrefix(databaseURL, "sqlite:") {
+		open = openSQLite
+	}
+	d, err := open(ctx, databaseURL, o)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+
+	return d, nil
+}
+
+func orElse(f, other func() time.Time) func() time.Time {
+	if f == nil {
+		return other
+	}
+
+	return f
+}
+
+// sqliteDSN turns "sqlite:PATH[?synchronous=full|normal]" into the driver's form.
+func sqliteDSN(databaseURL string) (string, error) {
+	path, query, _ := strings.Cut(strings.TrimPrefix(databaseURL, "sqlite:"), "?")
+	if path == "" || strings.Contains(path, ":memory:") {
+		return "", errors.New("sqlite: needs the path of a file, as in sqlite:posefleet.db")
+	}
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return "", errors.New("sqlite: the part after ? is not a query")
+	}
+	synchronous := cmp.Or(strings.ToLower(q.Get("synchronous")), "normal")
+	q.Del("synchronous")
+	if len(q) > 0 || (synchronous != "normal" && synchronous != "full") {
+		return "", errors.New("sqlite: only synchronous=normal or synchronous=full may follow the path")
+	}
+	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(" + synchronous + ")", "foreign_keys(ON)",
+	}}
+	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(), RawQuery: pragmas.Encode()}
+
+	return u.String(), nil
+}
+
+func openSQLite(ctx context.Context, databaseURL string, o Options) (*sqlStore, error) {
+	dsn, err := sqliteDSN(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	// One connection writes, so that writers queue in this process instead of failing on the file's lock.
+	writer.SetMaxOpenConns(1)
+	if err := migrate(ctx, writer, goose.DialectSQLite3, "sqlite", o.Logger); err != nil {
+		return nil, errors.Join(err, writer.Close())
+	}
+	reader, err := sql.Open("sqlite", strings.Replace(dsn, "_txlock=immediate", "_txlock=deferred", 1))
+	if err != nil {
+		return nil, errors.Join(err, writer.Close())
+	}
+	reader.SetMaxOpenConns(o.MaxConns)
+
+	return &sqlStore{writer: writer, reader: reader, now: o.Now, transient: sqliteTransient}, nil
+}
+
+// sqliteTransient tells whether the transaction only lost a race for the file's lock.
+func sqliteTransient(err error) bool {
+	const busy, locked = 5, 6
+	e, ok := errors.AsType[*sqlite.Error](err)
+
+	return ok && (e.Code()&0xff == busy || e.Code()&0xff == locked)
+}
+
+// postgresConfig parses the URL; the driver's own error would quote it, password and all.
+func postgresConfig(databaseURL string) (*pgx.ConnConfig, error) {
+	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
+		return nil, errors.New("a database URL begins with sqlite: or postgres://")
+	}
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, errors.New("not a valid postgres:// URL")
+	}
+
+	return config, nil
+}
+
+func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore, error) {
+	config, err := postgresConfig(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	pool := stdlib.OpenDB(*config)
+	pool.SetMaxOpenConns(o.MaxConns)
+	pool.SetMaxIdleConns(o.MaxConns)
+	// Two control planes may start at once: one migrates, the other waits for it.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120))
+	if err == nil {
+		err = migrate(ctx, pool, goose.DialectPostgres, "postgres", o.Logger, goose.WithSessionLocker(locker))
+	}
+	if err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+
+	return &sqlStore{writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", transient: postgresTransient}, nil
+}
+
+// postgresTransient tells whether the server undid the transaction for the sake of another one.
+func postgresTransient(err error) bool {
+	const serializationFailure, deadlock = "40001", "40P01"
+	e, ok := errors.AsType[*pgconn.PgError](err)
+
+	return ok && (e.Code == serializationFailure || e.Code == deadlock)
+}
+
+func migrate(ctx context.Context, db *sql.DB, d goose.Dialect, dir string, log *slog.Logger, o ...goose.ProviderOption) error {
+	files, err := fs.Sub(migrations, "migrations/"+dir)
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(d, db, files, append(o, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))...)
+	if err != nil {
+		return err
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+
+	return nil
+}

@@ -1,0 +1,178 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/posefleet/posefleet/protocol"
+)
+
+// RecordResult lets a result count or not, in one transaction with its webhook id, timeline and outbox.
+func (s *sqlStore) RecordResult(ctx context.Context, p ResultPost) (Verdict, error) {
+	var v Verdict
+	err := s.write(ctx, "record result", func(t *tx) error {
+		var err error
+		v, err = t.recordResult(p)
+
+		return err
+	})
+
+	return v, err
+}
+
+func (t *tx) recordResult(p ResultPost) (Verdict, error) {
+	d := p.Result.Data
+	// A twin with the same id waits here until the first one has committed.
+	rows, err := t.exec(`INSERT INTO webhook_ids (id, analysis_id, digest, decision, seen_at) VALUES ($1, $2, $3, '', $4)
+		ON CONFLICT (id) DO NOTHING`, p.WebhookID, d.AnalysisID, digest(p.Body), millis(t.now))
+	if err != nil {
+		return Verdict{}, err
+	}
+	if rows == 0 {
+		return t.repeatedResult(p)
+	}
+	holder, err := t.execution(Lease{AnalysisID: d.AnalysisID, Claim: d.Claim, Epoch: d.Epoch})
+	if err != nil {
+		_, unknown := t.analysis(d.AnalysisID)
+
+		return Verdict{}, cmp.Or(unknown, err)
+	}
+	counts, err := t.compareAndSet(p)
+	if err != nil {
+		return Verdict{}, err
+	}
+	v, err := t.verdict(p, holder, counts)
+	if err != nil {
+		return Verdict{}, err
+	}
+
+	return v, t.run(`UPDATE webhook_ids SET decision = $2 WHERE id = $1`, p.WebhookID, string(v.Decision))
+}
+
+// repeatedResult answers a webhook id that has been answered before.
+func (t *tx) repeatedResult(p ResultPost) (Verdict, error) {
+	v := Verdict{Repeat: true}
+	var had, id string
+	err := t.row(`SELECT digest, decision, analysis_id FROM webhook_ids WHERE id = $1`, p.WebhookID).Scan(&had, &v.Decision, &id)
+	if err != nil {
+		return v, err
+	}
+	if had != digest(p.Body) {
+		return v, ErrConflict
+	}
+	a, err := t.analysis(id)
+	v.Status = a.Status
+
+	return v, err
+}
+
+// compareAndSet is the one write that decides; it tells whether the result counts.
+func (t *tx) compareAndSet(p ResultPost) (bool, error) {
+	var rows int64
+	var err error
+	d := p.Result.Data
+	switch p.Result.Type {
+	case protocol.ResultCompleted:
+		if err := t.artifactGranted(d); err != nil {
+			return false, err
+		}
+		rows, err = t.exec(`UPDATE analyses SET status = 'delivered', result_id = $3, result = $4, artifact_key = $5, artifact_size = $6,
+			artifact_sha256 = $7, error_code = '', error_message = '', lease_until = 0, updated_at = $8, settled_at = $8
+			WHERE id = $1 AND `+completedCounts,
+			d.AnalysisID, d.Epoch, p.WebhookID, p.Body, d.Artifact.Key, d.Artifact.Size, d.Artifact.SHA256, millis(t.now))
+	case protocol.ResultFailed:
+		rows, err = t.exec(`UPDATE analyses SET status = 'failed', result_id = $3, result = $4, error_code = $5, error_message = $6,
+			lease_until = 0, updated_at = $7, settled_at = $7 WHERE id = $1 AND `+othersCount,
+			d.AnalysisID, d.Epoch, p.WebhookID, p.Body, string(d.Error.Code), d.Error.Message, millis(t.now))
+	case protocol.ResultInterrupted:
+		rows, err = t.exec(`UPDATE analyses SET status = 'queued', lease_until = 0, updated_at = $3 WHERE id = $1 AND `+othersCount,
+			d.AnalysisID, d.Epoch, millis(t.now))
+	default:
+		err = fmt.Errorf("result type %q", p.Result.Type)
+	}
+
+	return rows == 1, err
+}
+
+// artifactGranted is ErrUnissued unless a PUT of exactly this artifact was allowed for this analysis, in any epoch.
+func (t *tx) artifactGranted(d protocol.ResultData) error {
+	var n int
+	err := t.row(`SELECT count(*) FROM artifacts WHERE analysis_id = $1 AND object_key = $2 AND size = $3 AND sha256 = $4`,
+		d.AnalysisID, d.Artifact.Key, d.Artifact.Size, d.Artifact.SHA256).Scan(&n)
+	if err == nil && n == 0 {
+		err = ErrUnissued
+	}
+
+	return err
+}
+
+// verdict writes what follows from the decision and reads the analysis back.
+func (t *tx) verdict(p ResultPost, h Holder, counts bool) (Verdict, error) {
+	a, err := t.analysis(p.Result.Data.AnalysisID)
+	if err != nil {
+		return Verdict{}, err
+	}
+	v := Verdict{Decision: DecisionAccepted, Status: a.Status}
+	e := Event{AnalysisID: a.ID, Epoch: p.Result.Data.Epoch, Holder: h}
+	switch {
+	case counts:
+		return v, t.resultCounted(p, e)
+	case a.Status.Terminal():
+		v.Decision, e.Kind = DecisionConceded, EventResultConceded
+		e.Detail = fmt.Sprintf("%s; the analysis was %s already", p.Result.Type, a.Status)
+	default:
+		v.Decision, e.Kind = DecisionSuperseded, EventResultSuperseded
+		e.Detail = fmt.Sprintf("%s; epoch %d goes on", p.Result.Type, a.Epoch)
+	}
+
+	return v, t.event(e)
+}
+
+func (t *tx) resultCounted(p ResultPost, e Event) error {
+	switch p.Result.Type {
+	case protocol.ResultCompleted:
+		e.Kind = EventDelivered
+	case protocol.ResultFailed:
+		e.Kind, e.Detail = EventFailed, fmt.Sprintf("%s: %s", p.Result.Data.Error.Code, p.Result.Data.Error.Message)
+	default:
+		e.Kind = EventInterrupted
+		if err := t.event(e); err != nil || e.Holder.Source != protocol.SourceHTTP {
+			return err
+		}
+
+		return t.enqueue(e.AnalysisID, OutboxDispatch, string(DispatchInterrupted))
+	}
+
+	return errors.Join(t.event(e), t.enqueue(e.AnalysisID, OutboxSettled, e.Kind))
+}
+
+// CheckResult tells what is missing in a result, in a sentence; nil if RecordResult can judge it.
+func CheckResult(r protocol.Result) error {
+	d := r.Data
+	switch r.Type {
+	case protocol.ResultCompleted:
+		if d.Artifact == nil || d.Artifact.Key == "" || d.Model == nil {
+			return errors.New("a pose.completed needs artifact and model")
+		}
+	case protocol.ResultFailed:
+		if d.Error == nil || d.Error.Code == "" {
+			return errors.New("a pose.failed needs error.code")
+		}
+	case protocol.ResultInterrupted:
+	default:
+		return errors.New("the type is not pose.completed, pose.failed or pose.interrupted")
+	}
+	if d.Claim == "" || d.Epoch < 1 {
+		return errors.New("claim and epoch are those of the redeem")
+	}
+	for _, c := range d.Clips {
+		if len(c.Quality) > 0 && !json.Valid(c.Quality) {
+			return errors.New("a clip's quality is not JSON")
+		}
+	}
+
+	return nil
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// txTries is how often a transaction is run that lost a race which the database undid.
+const txTries = 4
+
+// sqlStore is the Store of both databases. The two differ in how they are opened, in the clause that locks a row
+// (SQLite's one writer needs none) and in which errors are lost races.
+type sqlStore struct {
+	writer    *sql.DB
+	reader    *sql.DB
+	now       func() time.Time
+	forUpdate string
+	transient func(error) bool
+}
+
+var _ Store = (*sqlStore)(nil)
+
+// Ping tells whether the database answers.
+func (s *sqlStore) Ping(ctx context.Context) error { return s.reader.PingContext(ctx) }
+
+// Close gives the connections back.
+func (s *sqlStore) Close() error {
+	if s.reader == s.writer {
+		return s.writer.Close()
+	}
+
+	return errors.Join(s.reader.Close(), s.writer.Close())
+}
+
+// tx is one transaction and the time at which it happens.
+type tx struct {
+	*sql.Tx
+	ctx       context.Context
+	now       time.Time
+	forUpdate string
+}
+
+// write runs fn in a transaction and commits it if fn returns nil.
+func (s *sqlStore) write(ctx context.Context, op string, fn func(t *tx) error) error {
+	var err error
+	for range txTries {
+		if err = s.writeOnce(ctx, fn); err == nil || !s.transient(err) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+
+	return nil
+}
+
+func (s *sqlStore) writeOnce(ctx context.Context, fn func(t *tx) error) error {
+	t, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := fn(&tx{Tx: t, ctx: ctx, now: s.now(), forUpdate: s.forUpdate}); err != nil {
+		// The error of the rollback says nothing that fn's error does not say better.
+		_ = t.Rollback()
+
+		return err
+	}
+
+	return t.Commit()
+}
+
+// exec runs a statement and returns how many rows it touched.
+func (t *tx) exec(query string, args ...any) (int64, error) {
+	r, err := t.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+
+	return r.RowsAffected()
+}
+
+// run runs a statement whose count does not matter.
+func (t *tx) run(query string, args ...any) error {
+	_, err := t.exec(query, args...)
+
+	return err
+}
+
+// row reads one row, for update if the transaction is going to decide on it.
+func (t *tx) row(query string, args ...any) *sql.Row { return t.QueryRowContext(t.ctx, query, args...) }
+
+// millis and fromMillis are the tables' form of time; 0 is the zero time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+
+	return t.UnixMilli()
+}
+
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/posefleet/posefleet/protocol"
+)
+
+// Status is the state of an analysis; see the package comment for the moves between them.
+type Status string
+
+// States of an analysis.
+const (
+	StatusUploading  Status = "uploading"
+	StatusQueued     Status = "queued"
+	StatusProcessing Status = "processing"
+	StatusDelivered  Status = "delivered"
+	StatusFailed     Status = "failed"
+	StatusCancelled  Status = "cancelled"
+)
+
+// Terminal tells whether the outcome of the analysis has been decided.
+func (s Status) Terminal() bool {
+	return s == StatusDelivered || s == StatusFailed || s == StatusCancelled
+}
+
+// Clip is one clip of an analysis. Key is its place in storage; ETag is known from the submission on.
+type Clip struct {
+	ID          string `json:"id"`
+	Name        string `json:"name,omitempty"`
+	Key         string `json:"key"`
+	Size        int64  `json:"size"`
+	SHA256      string `json:"sha256"`
+	ContentType string `json:"contentType"`
+	ETag        string `json:"etag,omitempty"`
+}
+
+// Holder is who holds a claim: all four fields together.
+type Holder struct {
+	WorkerID string
+	Source   protocol.Source
+	JobID    string
+	// Attempt counts the starts of the job, from 1.
+	Attempt int
+}
+
+// sameJob tells whether both are starts of one job of one door.
+func (h Holder) sameJob(o Holder) bool { return h.Source == o.Source && h.JobID == o.JobID }
+
+// Analysis is one row of the ledger of analyses.
+type Analysis struct {
+	ID     string
+	Status Status
+	// Params are the wishes as they were sent, a JSON object; ParamsDigest is the SHA-256 of their canonical form.
+	Params       json.RawMessage
+	ParamsDigest string
+	Clips        []Clip
+	// Epoch is the fencing token, 0 before the first redeem. Claim and Holder are those of the last redeem.
+	Epoch  int64
+	Claim  string
+	Holder Holder
+	// LeaseUntil is the end of the lease; zero when the claim is not held.
+	LeaseUntil time.Time
+	// ResultID is the webhook id of the result that counts, Result its exact bytes, Artifact what it names.
+	ResultID string
+	Result   []byte
+	Artifact *protocol.Artifact
+	// ErrorCode and ErrorMessage say why a failed analysis failed.
+	ErrorCode    protocol.Code
+	ErrorMessage string
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	// SettledAt is when the status became terminal, or zero.
+	SettledAt time.Time
+}
+
+// leased tells whether somebody holds the claim at the given time.
+func (a *Analysis) leased(now time.Time) bool { return a.LeaseUntil.After(now) }
+
+// NewAnalysis is what an analysis begins with.
+type NewAnalysis struct {
+	ID     string
+	Params json.RawMessage
+	Clips  []Clip
+}
+
+// Submission ends the upload: Clips carry the ETags that storage reported. Dispatch asks for an outbox row.
+type Submission struct {
+	ID       string
+	Clips    []Clip
+	Dispatch bool
+}
+
+// Grant is the answer to a successful redeem.
+type Grant struct {
+	Analysis Analysis
+	// Repeat is true when the same holder redeemed again.
+	Repeat bool
+}
+
+// Lease names a claim that somebody believes to hold.
+type Lease struct {
+	AnalysisID string
+	Claim      string
+	Epoch      int64
+}
+
+// StoredArtifact is an artifact for which a PUT was granted. That it was granted does not say that it was stored.
+type StoredArtifact struct {
+	AnalysisID   string
+	Epoch        int64
+	Key          string
+	Name         string
+	ContentType  string
+	Size         int64
+	SHA256       string
+	ParamsDigest string
+	// Model and Clips are what the worker said about it, or absent.
+	Model *protocol.Model
+	Clips []protocol.ResultClip
+}
+
+// ResultPost is one arrival of a result whose signature has been verified.
+type ResultPost struct {
+	WebhookID string
+	Body      []byte
+	Result    protocol.Result
+}
+
+// Decision is what RecordResult did with a result.
+type Decision string
+
+// Decisions. Only DecisionAccepted has changed the analysis.
+const (
+	// DecisionAccepted: the result counts.
+	DecisionAccepted Decision = "accepted"
+	// DecisionConceded: the analysis had been decided before; Verdict.Status says how.
+	DecisionConceded Decision = "conceded"
+	// DecisionSuperseded: a failure or interruption of a former epoch; a newer execution decides.
+	DecisionSuperseded Decision = "superseded"
+)
+
+// Verdict is the answer to a result.
+type Verdict struct {
+	Decision Decision
+	// Repeat is true if this webhook id with this body had been answered before.
+	Repeat bool
+	// Status is the state of the analysis as read back after the decision.
+	Status Status
+}
+
+// DispatchReason says why an analysis is to be added to the queue.
+type DispatchReason string
+
+// Reasons of a dispatch.
+const (
+	DispatchSubmitted   DispatchReason = "submitted"
+	DispatchInterrupted DispatchReason = "interrupted"
+	DispatchLeaseLapsed DispatchReason = "lease_lapsed"
+)
+
+// OutboxKind is what the relay does with an outbox row.
+type OutboxKind string
+
+// Kinds of outbox rows.
+const (
+	// OutboxDispatch: add the analysis to the queue.
+	OutboxDispatch OutboxKind = "dispatch"
+	// OutboxSettled: tell whoever waits that the analysis has been decided.
+	OutboxSettled OutboxKind = "settled"
+)
+
+// OutboxEntry is an intent that was written together with the state that asks for it.
+type OutboxEntry struct {
+	ID         int64
+	AnalysisID string
+	Kind       OutboxKind
+	Reason     string
+	Tries      int
+	CreatedAt  time.Time
+}
+
+// Event is one line of an analysis's timeline. Epoch and Holder are those of the execution concerned, if any.
+type Event struct {
+	ID         int64
+	AnalysisID string
+	At         time.Time
+	Kind       string
+	Epoch      int64
+	Holder     Holder
+	Detail     string
+}
+
+// Kinds of events.
+const (
+	EventCreated          = "created"
+	EventSubmitted        = "submitted"
+	EventDispatched       = "dispatched"
+	EventRedeemed         = "redeemed"
+	EventTakenOver        = "taken_over"
+	EventReopened         = "reopened"
+	EventReleased         = "released"
+	EventLeaseLapsed      = "lease_lapsed"
+	EventArtifactGranted  = "artifact_granted"
+	EventInterrupted      = "interrupted"
+	EventDelivered        = "delivered"
+	EventFailed           = "failed"
+	EventCancelled        = "cancelled"
+	EventResultConceded   = "result_conceded"
+	EventResultSuperseded = "result_superseded"
+)
+
+// PageRequest asks for a page of analyses, newest first. Cursor is empty or the Next of the page before.
+type PageRequest struct {
+	Limit  int
+	Cursor string
+}
+
+// Page is a page of analyses. Next is empty on the last one.
+type Page struct {
+	Analyses []Analysis
+	Next     string
+}
