@@ -5,6 +5,7 @@ import (
 	"errors"
 	"image"
 
+	"github.com/posefleet/posefleet/pose"
 	"gocv.io/x/gocv"
 )
 
@@ -26,7 +27,7 @@ func Open(c Config) (*Estimator, error) {
 func (e *Estimator) Close() error { return nil }
 
 // Info names the landmark model.
-func (e *Estimator) Info() ModelInfo { return ModelInfo{} }
+func (e *Estimator) Info() pose.ModelInfo { return pose.ModelInfo{} }
 
 // Engine is the name of the engine in use: onnxruntime or opencv.
 func (e *Estimator) Engine() string { return "" }

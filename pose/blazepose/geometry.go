@@ -1,26 +1,13 @@
 package blazepose
 
-import "math"
+import (
+	"math"
+
+	"github.com/posefleet/posefleet/pose"
+)
 
 // Point2 is a point of the picture in pixels.
 type Point2 struct{ X, Y float64 }
-
-// Box is an upright rectangle in pixels: left top corner, width and height. It may reach beyond the picture.
-type Box struct{ X, Y, W, H float64 }
-
-// Area is the box's area in square pixels; 0 for an empty box.
-func (b Box) Area() float64 { return max(b.W, 0) * max(b.H, 0) }
-
-// IoU is the area of the intersection of a and b over the area of their union, 0..1.
-func (b Box) IoU(o Box) float64 {
-	w := min(b.X+b.W, o.X+o.W) - max(b.X, o.X)
-	h := min(b.Y+b.H, o.Y+o.H) - max(b.Y, o.Y)
-	if w <= 0 || h <= 0 {
-		return 0
-	}
-	inter := w * h
-	return inter / (b.Area() + o.Area() - inter)
-}
 
 // ROI is the turned square that the landmark model looks at.
 type ROI struct {
@@ -44,9 +31,9 @@ func (r ROI) Valid() bool {
 }
 
 // Bounds is the upright box around the turned square.
-func (r ROI) Bounds() Box {
+func (r ROI) Bounds() pose.Box {
 	half := r.Size / 2 * (math.Abs(math.Cos(r.Rotation)) + math.Abs(math.Sin(r.Rotation)))
-	return Box{X: r.Cx - half, Y: r.Cy - half, W: 2 * half, H: 2 * half}
+	return pose.Box{X: r.Cx - half, Y: r.Cy - half, W: 2 * half, H: 2 * half}
 }
 
 // maxCoordinate bounds what a model may claim: far beyond any picture that we accept (8192 pixels a side), and far

@@ -1,5 +1,7 @@
 package blazepose
 
+import "github.com/posefleet/posefleet/pose"
+
 // NumPoints is the number of body points of a pose.
 const NumPoints = 33
 
@@ -7,7 +9,7 @@ const NumPoints = 33
 type Detection struct {
 	// Box is the detector's own box in pixels: roughly head and shoulders. It identifies a person (its overlap
 	// decides what is the same person), but does not bound the body; ROI does.
-	Box Box
+	Box pose.Box
 	// Score is the detector's confidence, 0..1.
 	Score float64
 	// Hips is the centre of the hips, Rim a point on the circle around the whole body, Shoulders the centre of
@@ -41,12 +43,4 @@ type Landmarks struct {
 	Presence float64
 	// Next is where to look for this person in the next frame. It is not Valid() when the model lost itself.
 	Next ROI
-}
-
-// ModelInfo names the model that made the points.
-type ModelInfo struct {
-	// Name is blazepose-lite, -full or -heavy; Version the version of the package the weights come from.
-	Name, Version string
-	// SHA256 is the lower-case hex sum of the landmark model's file.
-	SHA256 string
 }
