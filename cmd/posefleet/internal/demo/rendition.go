@@ -1,0 +1,54 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stopGrace is how long a cancelled ffmpeg may take to end its file.
+const stopGrace = 2 * time.Second
+
+// cut copies the first seconds of a clip to a file in dir, frame data untouched, and returns its path.
+func cut(ctx context.Context, path, dir string, length time.Duration) (string, error) {
+	out := filepath.Join(dir, "first-"+filepath.Base(path))
+	seconds := strconv.FormatFloat(length.Seconds(), 'f', -1, 64)
+
+	return out, ffmpeg(ctx, "-i", "file:"+path, "-t", seconds, "-map", "0:v:0", "-c", "copy", "file:"+out)
+}
+
+// renderPreview makes a rendition of the clip that any browser plays: H.264, each frame once and at its own time, upright, with square
+// pixels and, as H.264 demands, sides of an even length.
+func renderPreview(ctx context.Context, path, dir string) (string, error) {
+	out := filepath.Join(dir, "preview-"+filepath.Base(path)+".mp4")
+	filter := "scale=trunc(iw*sar/2+0.5)*2:trunc(ih/2+0.5)*2,setsar=1"
+
+	return out, ffmpeg(ctx, "-i", "file:"+path, "-map", "0:v:0", "-an", "-vf", filter, "-fps_mode", "passthrough",
+		"-c:v", "libx264", "-preset", "veryfast", "-crf", "20", "-pix_fmt", "yuv420p", "-bf", "0",
+		"-video_track_timescale", "90000", "-movflags", "+faststart", "file:"+out)
+}
+
+// ffmpeg runs ffmpeg without a terminal, in a group of its own (Ctrl-C is for the demo, which cancels ctx).
+func ffmpeg(ctx context.Context, args ...string) error {
+	var complaints bytes.Buffer
+
+	cmd := exec.CommandContext(ctx, "ffmpeg", append([]string{"-nostdin", "-v", "error", "-y", "-protocol_whitelist", "file"}, args...)...)
+	cmd.Stderr = &complaints
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopGrace
+
+	if err := cmd.Run(); err != nil {
+		first, _, _ := strings.Cut(complaints.String(), "\n")
+
+		return fmt.Errorf("ffmpeg: %w: %s", err, first)
+	}
+
+	return nil
+}
