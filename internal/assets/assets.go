@@ -101,6 +101,10 @@ func CacheDir() string {
 	return filepath.Join(base, "posefleet")
 }
 
+// DemoClip is where setup puts the clip that the demo runs on when it is given none: vtest.avi of Debian's opencv-doc, people who walk
+// over a yard, filmed from a window (768×576, 10 fps, 79.5 s; between seconds 50 and 61 two of them are near).
+func DemoClip() string { return filepath.Join(CacheDir(), "clips", "vtest.avi") }
+
 // Open reads the manifest of the directory at path. It does not read the other files yet: File does that.
 func Open(path string) (*Dir, error) {
 	raw, err := os.ReadFile(filepath.Join(path, ManifestFile))
