@@ -82,4 +82,6 @@ func (p Params) Validate(clips []ClaimClip) error {
 	return nil
 }
 
-func badParam(what string) error { return NewFault(CodeInvalidRequest, fmt.Sprintf("params: %s", what)) }
+func badParam(what string) error {
+	return NewFault(CodeInvalidRequest, fmt.Sprintf("params: %s", what))
+}

@@ -37,7 +37,7 @@ func (r RedeemRequest) Validate() error {
 	switch {
 	case r.Source != SourceQueue && r.Source != SourceHTTP:
 		return NewFault(CodeInvalidRequest, "source is neither queue nor http")
-	case r.WorkerID == "" || r.JobID == "":
+	case r.WorkerID == "" || (r.JobID == "" && r.Source == SourceQueue):
 		return NewFault(CodeInvalidRequest, "workerId or jobId is missing")
 	case r.Attempt < 1:
 		return NewFault(CodeInvalidRequest, "attempt counts from 1")
