@@ -1,0 +1,22 @@
+//go:build !unguarded
+
+package store_test
+
+import (
+	"testing"
+
+	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/control/store/storetest"
+)
+
+// A slow execution that fails after a quicker one has delivered: the delivered result stays. guard_off_test.go shows
+// that nothing but the compare-and-set is what keeps it.
+func TestGuardKeepsDelivered(t *testing.T) {
+	t.Parallel()
+	b := storetest.NewBundle(t, openSQLite)
+	v := slowFailureAfterDelivery(t, b)
+	if v.Decision != store.DecisionConceded || v.Status != store.StatusDelivered {
+		t.Fatalf("%+v", v)
+	}
+	b.WantStatus(t, "an_1", store.StatusDelivered)
+}

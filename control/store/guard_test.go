@@ -1,0 +1,23 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/control/store/storetest"
+)
+
+// slowFailureAfterDelivery starts an analysis twice; the second start delivers, then the first one reports a failure.
+func slowFailureAfterDelivery(t *testing.T, b *storetest.Bundle) store.Verdict {
+	t.Helper()
+	b.Queued(t, "an_1")
+	slow := storetest.LeaseOf(b.MustRedeem(t, "an_1", storetest.QueueHolder("w1", "an_1", 1)))
+	quick := storetest.LeaseOf(b.MustRedeem(t, "an_1", storetest.QueueHolder("w2", "an_1", 2)))
+	b.MustRecord(t, b.Completed(t, quick), store.DecisionAccepted)
+	v, err := b.RecordResult(t.Context(), storetest.Failed(slow))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return v
+}
