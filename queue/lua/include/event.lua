@@ -1,0 +1,27 @@
+-- event.lua: entries of a queue's event stream.
+-- q is always a queue's base: prefix, name and the last colon.
+
+-- max_events answers the length bound of the stream; it is written down when nobody has set one yet.
+local function max_events(q)
+  local n = redis.call("HGET", q .. "meta", "opts.maxLenEvents")
+  if n then
+    return n
+  end
+  redis.call("HSET", q .. "meta", "opts.maxLenEvents", "10000")
+  return "10000"
+end
+
+-- emit appends an event; the stream is left as long as it is.
+local function emit(q, name, ...)
+  redis.call("XADD", q .. "events", "*", "event", name, ...)
+end
+
+-- emit_trimmed appends an event and lets Redis cut the stream back to about its bound.
+local function emit_trimmed(q, name, ...)
+  redis.call("XADD", q .. "events", "MAXLEN", "~", max_events(q), "*", "event", name, ...)
+end
+
+-- trim_events cuts the stream back to about its bound.
+local function trim_events(q)
+  redis.call("XTRIM", q .. "events", "MAXLEN", "~", max_events(q))
+end

@@ -1,0 +1,39 @@
+-- include: family
+-- retry_finished.lua: a finished job runs again.
+--
+-- KEYS[1]  queue base
+-- ARGV     1 id   2 "failed" or "completed"   3 "1" = front of the list
+--          4 "1" = attempts made start at 0   5 "1" = attempts started start at 0
+-- Returns  1 | -1 no such job | -3 not in that state
+local q, id, state = KEYS[1], ARGV[1], ARGV[2]
+local job = q .. id
+
+if redis.call("EXISTS", job) == 0 then
+  return -1
+end
+if redis.call("ZREM", q .. state, id) == 0 then
+  return -3
+end
+redis.call("HDEL", job, "finishedOn", "processedOn", state == "failed" and "failedReason" or "returnvalue")
+if ARGV[4] == "1" then
+  redis.call("HDEL", job, "atm")
+end
+if ARGV[5] == "1" then
+  redis.call("HDEL", job, "ats")
+end
+put(q, id, tonumber(redis.call("HGET", job, "priority")) or 0, ARGV[3] == "1")
+
+local x = parent_of(job)
+if x then
+  local was
+  if state == "failed" then
+    was = redis.call("ZREM", x.key .. ":unsuccessful", job) + redis.call("HDEL", x.key .. ":failed", job)
+  else
+    was = redis.call("HDEL", x.key .. ":processed", job)
+  end
+  if was > 0 then
+    redis.call("SADD", x.key .. ":dependencies", job)
+  end
+end
+emit_trimmed(q, "waiting", "jobId", id, "prev", state)
+return 1

@@ -1,0 +1,315 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	commandTimeout = 5 * time.Second
+	addTries       = 4
+)
+
+// Options name a queue. All BullMQ clients with the same Redis, prefix and name share it.
+type Options struct {
+	// RedisURL as in ParseRedisURL; required.
+	RedisURL string
+	// Prefix of all keys, default DefaultPrefix. For Redis Cluster it needs a hash tag, such as {bull}.
+	Prefix string
+	// Name of the queue, without a colon; required.
+	Name string
+	// Logger, default: none.
+	Logger *slog.Logger
+}
+
+// resolve checks the options and turns them into what the actors need.
+func (o *Options) resolve() (redis.UniversalOptions, keys, *slog.Logger, error) {
+	base, err := ParseRedisURL(o.RedisURL)
+	if err != nil {
+		return redis.UniversalOptions{}, keys{}, nil, err
+	}
+
+	k, err := newKeys(o.Prefix, o.Name)
+	if err != nil {
+		return redis.UniversalOptions{}, keys{}, nil, err
+	}
+
+	if base.IsClusterMode && !k.hashTagged() {
+		return redis.UniversalOptions{}, keys{}, nil,
+			fmt.Errorf("%w: on a Redis Cluster the prefix %q needs a hash tag, such as {%s}", ErrBadName, k.prefix, k.prefix)
+	}
+
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+
+	return *base, k, log.With(slog.String("queue", k.name)), nil
+}
+
+// Queue adds, reads and steers jobs. It is safe for concurrent use.
+type Queue struct {
+	keys    keys
+	client  redis.UniversalClient
+	scripts *scripts
+}
+
+// Added is the answer to an Add.
+type Added struct {
+	// ID of the job that is there now: the new one, or the one in its way.
+	ID string
+	// Duplicate: a job with this custom id was there already; nothing was added or changed.
+	Duplicate bool
+	// Deduplicated: another job owns the deduplication id; ID is that job's.
+	Deduplicated bool
+}
+
+// NewJob is a job for AddBulk.
+type NewJob struct {
+	Name string
+	Data any
+	Opts JobOptions
+}
+
+// NewQueue checks the options. It does not connect: a Redis that is not there yet is the calls' affair.
+func NewQueue(o Options) (*Queue, error) {
+	base, k, _, err := o.resolve()
+	if err != nil {
+		return nil, fmt.Errorf("new queue: %w", err)
+	}
+
+	s, err := loadScripts()
+	if err != nil {
+		return nil, err
+	}
+
+	return &Queue{keys: k, client: newClient(base, profile{timeout: commandTimeout}), scripts: s}, nil
+}
+
+// Name is the queue's name.
+func (q *Queue) Name() string { return q.keys.name }
+
+// Close gives the connections back.
+func (q *Queue) Close() error { return q.client.Close() }
+
+// Ping reports whether Redis answers.
+func (q *Queue) Ping(ctx context.Context) error {
+	if err := q.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("ping redis: %w", err)
+	}
+
+	return nil
+}
+
+// Add adds a job. data is encoded as JSON, nil as {}; a json.RawMessage is stored byte for byte. With a custom id Add may be repeated
+// after any error, and does so itself a few times when an answer is lost; without one it is sent once.
+func (q *Queue) Add(ctx context.Context, name string, data any, o JobOptions) (Added, error) {
+	args, err := addArgs(NewJob{Name: name, Data: data, Opts: o}, time.Now())
+	if err != nil {
+		return Added{}, fmt.Errorf("add job %q: %w", name, err)
+	}
+
+	doubt := false
+	pause := newBackoff(20*time.Millisecond, time.Second)
+
+	for try := 1; ; try++ {
+		reply, err := q.scripts.add.run(ctx, q.client, q.keys, args.list()...)
+		if err == nil {
+			return args.answer(reply, doubt)
+		}
+
+		if !args.repeatable(err) || try == addTries || !pause.wait(ctx) {
+			return Added{}, fmt.Errorf("add job %q: %w", name, err)
+		}
+
+		doubt = doubt || uncertain(err)
+	}
+}
+
+// AddBulk adds jobs in order in one round trip. Each is added by itself: after an error some may be there. Answers and faults are
+// in the order of jobs.
+func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
+	all := make([]*addition, len(jobs))
+	now := time.Now()
+
+	for i, job := range jobs {
+		args, err := addArgs(job, now)
+		if err != nil {
+			return nil, fmt.Errorf("add jobs: job %d: %w", i, err)
+		}
+
+		all[i] = args
+	}
+
+	pipe := q.client.Pipeline()
+	cmds := make([]*redis.Cmd, len(all))
+
+	for i, args := range all {
+		cmds[i] = pipe.EvalSha(ctx, q.scripts.add.sha, []string{q.keys.base}, args.list()...)
+	}
+
+	_, _ = pipe.Exec(ctx) // each command has its own error
+
+	return q.bulkAnswers(ctx, all, cmds)
+}
+
+func (q *Queue) bulkAnswers(ctx context.Context, all []*addition, cmds []*redis.Cmd) ([]Added, error) {
+	added := make([]Added, len(all))
+
+	var errs []error
+
+	for i, cmd := range cmds {
+		reply, err := cmd.Result()
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			reply, err = q.scripts.add.run(ctx, q.client, q.keys, all[i].list()...)
+		}
+
+		if err == nil {
+			added[i], err = all[i].answer(reply, false)
+		}
+
+		if err != nil {
+			errs = append(errs, fmt.Errorf("add jobs: job %d: %w", i, err))
+		}
+	}
+
+	return added, errors.Join(errs...)
+}
+
+// addition is one call of the add script.
+type addition struct {
+	name, data, opts []byte
+	o                JobOptions
+	timestamp        string
+	parentKey        string
+	parent           []byte
+}
+
+func addArgs(job NewJob, now time.Time) (*addition, error) {
+	o := job.Opts
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+
+	return encodeAddition(job, now)
+}
+
+func encodeAddition(job NewJob, now time.Time) (*addition, error) {
+	o := job.Opts
+	a := &addition{name: []byte(job.Name), o: o, data: []byte("{}")}
+
+	var err error
+
+	if job.Data != nil {
+		if a.data, err = encodeJSON(job.Data); err != nil {
+			return nil, err
+		}
+	}
+
+	if o.SizeLimit > 0 && len(a.data) > o.SizeLimit {
+		return nil, fmt.Errorf("%w: data of %d bytes exceeds the limit of %d", ErrBadOptions, len(a.data), o.SizeLimit)
+	}
+
+	if a.opts, err = encodeOptions(&o); err != nil {
+		return nil, err
+	}
+
+	if !o.Timestamp.IsZero() {
+		now = o.Timestamp
+	}
+
+	a.timestamp = strconv.FormatInt(now.UnixMilli(), 10)
+
+	return a, a.setParent()
+}
+
+func (a *addition) setParent() error {
+	p := a.o.Parent
+	if p == nil {
+		return nil
+	}
+
+	var err error
+
+	a.parentKey = p.Queue + ":" + p.ID
+	a.parent, err = encodeJSON(wireParent{
+		ID: p.ID, QueueKey: p.Queue, FailParent: a.o.FailParentOnFailure, ContinueParent: a.o.ContinueParentOnFailure,
+		IgnoreDependency: a.o.IgnoreDependencyOnFailure, RemoveDependency: a.o.RemoveDependencyOnFailure,
+	})
+
+	return err
+}
+
+// list is ARGV of add.lua.
+func (a *addition) list() []any {
+	dedup, ttl, flags := a.dedup()
+
+	return []any{
+		a.o.JobID, a.name, a.data, a.opts, a.timestamp, formatMillis(toMillis(a.o.Delay)), a.o.Priority, flag(a.o.LIFO),
+		"", a.parentKey, a.parent, dedup, ttl, flags, "",
+	}
+}
+
+func (a *addition) dedup() (id, ttl, flags string) {
+	d := a.o.Deduplication
+	if d == nil {
+		return "", "", ""
+	}
+
+	var b strings.Builder
+
+	for letter, set := range map[byte]bool{'e': d.Extend, 'r': d.Replace, 'k': d.KeepLastIfActive, 's': d.Reschedule} {
+		if set {
+			b.WriteByte(letter)
+		}
+	}
+
+	return d.ID, formatMillis(toMillis(d.TTL)), b.String()
+}
+
+// repeatable: a custom id makes the second run of a lost call harmless; otherwise only a call that was never sent may be repeated.
+func (a *addition) repeatable(err error) bool {
+	if isReply(err) {
+		return redis.HasErrorPrefix(err, "LOADING") || redis.HasErrorPrefix(err, "READONLY")
+	}
+
+	return a.o.JobID != "" || neverSent(err)
+}
+
+// answer reads the script's reply. After a lost answer the duplicate may be our own first try: it has our timestamp.
+func (a *addition) answer(reply any, doubt bool) (Added, error) {
+	if code, ok := reply.(int64); ok && code < 0 {
+		return Added{}, &ScriptError{Code: Code(code), Op: "add", JobID: a.o.JobID}
+	}
+
+	parts, _ := reply.([]any)
+	if len(parts) < 2 {
+		return Added{}, fmt.Errorf("add: %w: %T", errBadReply, reply)
+	}
+
+	kind, _ := parts[0].(string)
+	id, _ := parts[1].(string)
+	added := Added{ID: id, Deduplicated: kind == "deduplicated"}
+
+	if kind == "duplicate" {
+		added.Duplicate = !doubt || len(parts) < 3 || parts[2] != a.timestamp
+	}
+
+	return added, nil
+}
+
+// flag is a truth value as scripts take it.
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+
+	return ""
+}

@@ -1,0 +1,264 @@
+package queue
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// ErrBadRedisURL says that a Redis address can't be used. It never holds the address, which may hold a password.
+var ErrBadRedisURL = errors.New("bad Redis URL")
+
+const defaultPort = "6379"
+
+// ParseRedisURL turns an address into options of go-redis:
+//
+//	redis://[user:password@]host[:port][/db]             one server; rediss:// is the same over TLS
+//	redis://host:port,host:port,…                        the nodes of a Redis Cluster
+//	redis+sentinel://host:port,host:port/master[/db]     the master that the sentinels know under that name
+//
+// The queries sentinel_username and sentinel_password are for the sentinels themselves.
+func ParseRedisURL(s string) (*redis.UniversalOptions, error) {
+	scheme, rest, found := strings.Cut(strings.TrimSpace(s), "://")
+	if !found {
+		return nil, fmt.Errorf("%w: no scheme (redis, rediss or redis+sentinel)", ErrBadRedisURL)
+	}
+
+	rest, query, _ := strings.Cut(rest, "?")
+
+	// The host list is cut off by hand: net/url refuses more than one host.
+	hosts, path, _ := strings.Cut(rest, "/")
+	o := &redis.UniversalOptions{}
+
+	if at := strings.LastIndex(hosts, "@"); at >= 0 {
+		if err := credentials(o, hosts[:at]); err != nil {
+			return nil, err
+		}
+
+		hosts = hosts[at+1:]
+	}
+
+	if err := addresses(o, scheme, hosts); err != nil {
+		return nil, err
+	}
+
+	return o, topology(o, scheme, strings.Trim(path, "/"), query)
+}
+
+func credentials(o *redis.UniversalOptions, userinfo string) error {
+	user, password, hasPassword := strings.Cut(userinfo, ":")
+
+	var err1, err2 error
+
+	o.Username, err1 = url.PathUnescape(user)
+	o.Password, err2 = url.PathUnescape(password)
+
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("%w: user or password is not percent-encoded", ErrBadRedisURL)
+	}
+
+	if !hasPassword {
+		return fmt.Errorf("%w: a user without a password", ErrBadRedisURL)
+	}
+
+	return nil
+}
+
+func addresses(o *redis.UniversalOptions, scheme, hosts string) error {
+	for host := range strings.SplitSeq(hosts, ",") {
+		host = strings.TrimPrefix(strings.TrimSpace(host), scheme+"://")
+		if host == "" {
+			return fmt.Errorf("%w: no host", ErrBadRedisURL)
+		}
+
+		name, port, err := net.SplitHostPort(host)
+		if err != nil {
+			name, port = strings.Trim(host, "[]"), defaultPort
+			if scheme == "redis+sentinel" {
+				port = "26379"
+			}
+		}
+
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return fmt.Errorf("%w: bad port", ErrBadRedisURL)
+		}
+
+		o.Addrs = append(o.Addrs, net.JoinHostPort(name, port))
+	}
+
+	return nil
+}
+
+// topology fills what depends on the scheme: TLS, database, master, cluster.
+func topology(o *redis.UniversalOptions, scheme, path, query string) error {
+	db := path
+
+	switch scheme {
+	case "redis":
+	case "rediss":
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		if len(o.Addrs) == 1 {
+			o.TLSConfig.ServerName, _, _ = net.SplitHostPort(o.Addrs[0]) // joined by us
+		}
+	case "redis+sentinel":
+		o.MasterName, db, _ = strings.Cut(path, "/")
+		if o.MasterName == "" {
+			return fmt.Errorf("%w: no master name after the sentinels", ErrBadRedisURL)
+		}
+	default:
+		return fmt.Errorf("%w: unknown scheme (redis, rediss or redis+sentinel)", ErrBadRedisURL)
+	}
+
+	if db != "" {
+		n, err := strconv.Atoi(db)
+		if err != nil || n < 0 {
+			return fmt.Errorf("%w: the database is not a number", ErrBadRedisURL)
+		}
+
+		o.DB = n
+	}
+
+	o.IsClusterMode = o.MasterName == "" && len(o.Addrs) > 1
+	if o.IsClusterMode && o.DB != 0 {
+		return fmt.Errorf("%w: a cluster has only database 0", ErrBadRedisURL)
+	}
+
+	return sentinelQuery(o, query)
+}
+
+func sentinelQuery(o *redis.UniversalOptions, query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("%w: bad query", ErrBadRedisURL)
+	}
+
+	for name := range values {
+		switch name {
+		case "sentinel_username":
+			o.SentinelUsername = values.Get(name)
+		case "sentinel_password":
+			o.SentinelPassword = values.Get(name)
+		default:
+			return fmt.Errorf("%w: unknown query %q", ErrBadRedisURL, name)
+		}
+	}
+
+	return nil
+}
+
+// profile is what a client is for.
+type profile struct {
+	pool    int           // connections, 0 = the library's default
+	timeout time.Duration // of dialling, of one read, of one write
+	name    string        // CLIENT SETNAME of each connection, or ""
+	onName  func(error)   // told once when Redis refuses the name
+}
+
+// newClient connects lazily. Retries are off: a command whose answer is lost may have been done, and only its caller knows whether it
+// may be repeated.
+func newClient(base redis.UniversalOptions, p profile) redis.UniversalClient {
+	base.Protocol = 2
+	base.DisableIdentity = true
+	base.MaxRetries = -1
+	base.ContextTimeoutEnabled = true
+	base.DialTimeout = p.timeout
+	base.DialerRetries = 1
+	base.ReadTimeout = p.timeout
+	base.WriteTimeout = p.timeout
+	base.PoolSize = p.pool
+	// A half-open connection costs one timeout to find out; few idle ones, few timeouts.
+	base.MaxIdleConns = 4
+	base.PipelinePoolSize = -1
+	base.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+
+	if p.name != "" {
+		base.OnConnect = nameConnection(p)
+	}
+
+	return redis.NewUniversalClient(&base)
+}
+
+// nameConnection runs for each new connection, so that the name is there again after a reconnect. A server that forbids CLIENT costs
+// visibility only.
+func nameConnection(p profile) func(context.Context, *redis.Conn) error {
+	var once sync.Once
+
+	return func(ctx context.Context, cn *redis.Conn) error {
+		err := cn.ClientSetName(ctx, p.name).Err()
+		if err != nil && isReply(err) {
+			once.Do(func() { p.onName(err) })
+
+			return nil
+		}
+
+		return err
+	}
+}
+
+// line is a client with one connection for one actor. reset throws the connection away, so that the next call starts afresh whatever
+// state the old one was in: half open, to a server that is no longer the master, in the middle of an answer. close interrupts a
+// call that blocks, which cancelling its context does not.
+type line struct {
+	mu     sync.Mutex
+	open   func() redis.UniversalClient
+	client redis.UniversalClient // nil: opened by the next get
+	closed bool
+}
+
+func newLine(base redis.UniversalOptions, p profile) *line {
+	p.pool = 1
+
+	return &line{open: func() redis.UniversalClient { return newClient(base, p) }}
+}
+
+func (l *line) get() (redis.UniversalClient, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if l.closed {
+		return nil, ErrClosed
+	}
+
+	if l.client == nil {
+		l.client = l.open()
+	}
+
+	return l.client, nil
+}
+
+// reset closes the connection unless the error is a sound answer of a sound server.
+func (l *line) reset(err error) {
+	if isReply(err) && !redis.HasErrorPrefix(err, "READONLY") && !strings.Contains(err.Error(), "-READONLY") {
+		return
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	l.drop()
+}
+
+func (l *line) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	l.closed = true
+	l.drop()
+}
+
+func (l *line) drop() {
+	if l.client != nil {
+		_ = l.client.Close() // nothing can be done about it
+		l.client = nil
+	}
+}
