@@ -133,5 +133,8 @@ func parseControlURL(text string) (*url.URL, error) {
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errors.New("the control URL has a user, a query or a fragment")
 	}
+	if u.Path == "" {
+		u.Path = "/" // JoinPath would make a relative path of none
+	}
 	return u, nil
 }
