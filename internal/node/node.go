@@ -47,9 +47,41 @@ func Target() string {
 	return filepath.Join(assets.CacheDir(), "node-"+hex.EncodeToString(sum[:6]))
 }
 
-// Command is `node args…` with the packages within reach of require and, by a link to them in the script's place being
-// unnecessary, of NODE_PATH. ES modules do not follow NODE_PATH: scripts that use the packages are CommonJS (.cjs) or call
-// createRequire.
+// Install makes Target: it writes the package and lock files into a new folder, lets npm fill it (which must run `npm ci` there), and
+// moves it into place whole, so that a broken installation is never met.
+func Install(npm func(dir string) error) error {
+	target := Target()
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("install npm packages: %w", err)
+	}
+
+	half, err := os.MkdirTemp(filepath.Dir(target), "tmp-*")
+	if err != nil {
+		return fmt.Errorf("install npm packages: %w", err)
+	}
+	defer os.RemoveAll(half)
+
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(half, "package.json"), packageJSON, 0o644),
+		os.WriteFile(filepath.Join(half, "package-lock.json"), packageLock, 0o644),
+		os.Chmod(half, 0o755),
+	); err != nil {
+		return fmt.Errorf("install npm packages: %w", err)
+	}
+
+	if err := npm(half); err != nil {
+		return fmt.Errorf("install npm packages: %w", err)
+	}
+
+	if err := errors.Join(os.WriteFile(filepath.Join(half, doneFile), nil, 0o644), os.RemoveAll(target)); err != nil {
+		return fmt.Errorf("install npm packages: %w", err)
+	}
+
+	return os.Rename(half, target)
+}
+
+// Command is `node args…` with the packages within reach of require, by NODE_PATH. ES modules do not follow NODE_PATH: scripts that
+// use the packages are CommonJS (.cjs) or call createRequire.
 func Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	dir, err := Dir()
 	if err != nil {
