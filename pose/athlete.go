@@ -65,6 +65,9 @@ func (c *Chooser) Add(f Frame) {
 	}
 }
 
+// Forget takes a person out of the choice.
+func (c *Chooser) Forget(track int) { delete(c.people, track) }
+
 // Choose names the athlete; nil if nobody was found.
 func (c *Chooser) Choose() *Athlete {
 	if len(c.people) == 0 {

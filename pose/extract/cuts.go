@@ -1,0 +1,41 @@
+package extract
+
+// cutFinder sees hard cuts: the picture changes at once and everywhere, far more than motion did before.
+type cutFinder struct {
+	before, now []uint8
+	motion      float64 // smoothed change from frame to frame, in levels of 255
+	frames      int
+}
+
+const (
+	cutGrid = 32
+	// cutChange is the least mean change of a cut in levels of 255, cutContrast how many times that of the frames before.
+	cutChange, cutContrast = 28.0, 4.0
+	motionRate             = 0.2
+)
+
+// sees takes the next frame and reports whether it begins another scene.
+func (c *cutFinder) sees(pixels []byte, width, height int) bool {
+	c.before, c.now = c.now, c.before[:0]
+	for y := range cutGrid {
+		row := (2*y + 1) * height / (2 * cutGrid) * width
+		for x := range cutGrid {
+			i := 3 * (row + (2*x+1)*width/(2*cutGrid))
+			c.now = append(c.now, pixels[i], pixels[i+1], pixels[i+2])
+		}
+	}
+	c.frames++
+	if c.frames == 1 {
+		return false
+	}
+	sum := 0
+	for i, v := range c.now {
+		sum += max(int(v), int(c.before[i])) - min(int(v), int(c.before[i]))
+	}
+	change := float64(sum) / float64(len(c.now))
+	cut := change > cutChange && change > cutContrast*(c.motion+1)
+	if !cut {
+		c.motion += motionRate * (change - c.motion)
+	}
+	return cut
+}

@@ -1,0 +1,111 @@
+package extract
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"gocv.io/x/gocv"
+
+	"github.com/posefleet/posefleet/pose/media"
+)
+
+// picture is one decoded frame in one of the pump's buffers.
+type picture struct {
+	media.Stamp
+	mat gocv.Mat
+	// pixels are the bytes of mat.
+	pixels []byte
+}
+
+// pump decodes ahead of the pass into a few buffers that it uses again and again. Its goroutine owns the reader.
+type pump struct {
+	reader *media.Reader
+	full   chan *picture
+	free   chan *picture
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // valid once full is closed
+	all    []*picture
+}
+
+// pumpBuffers let decoding and inference overlap when their times vary from frame to frame.
+const pumpBuffers = 4
+
+// startPump starts to decode a probed clip. The caller must close the pump.
+func startPump(ctx context.Context, info *media.Info, c media.Config) (*pump, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	r, err := media.Open(ctx, info, c)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	p := &pump{reader: r, cancel: cancel, done: make(chan struct{}),
+		full: make(chan *picture, pumpBuffers), free: make(chan *picture, pumpBuffers)}
+	for range pumpBuffers {
+		mat := gocv.NewMatWithSize(r.Height, r.Width, gocv.MatTypeCV8UC3)
+		pixels, err := mat.DataPtrUint8()
+		pic := &picture{mat: mat, pixels: pixels}
+		p.all = append(p.all, pic)
+		if err != nil {
+			return nil, errors.Join(err, r.Close(), p.release())
+		}
+		p.free <- pic
+	}
+	// Ends at the end of the clip, at a fault, or with the context, which close cancels.
+	go p.run(ctx)
+	return p, nil
+}
+
+func (p *pump) run(ctx context.Context) {
+	defer close(p.done)
+	defer close(p.full)
+	for {
+		select {
+		case pic := <-p.free:
+			if p.err = p.fill(pic); p.err != nil {
+				return
+			}
+			p.full <- pic // never blocks: there are as many places as pictures
+		case <-ctx.Done():
+			p.err = context.Cause(ctx)
+			return
+		}
+	}
+}
+
+func (p *pump) fill(pic *picture) (err error) {
+	pic.Stamp, err = p.reader.Read(pic.pixels)
+	return err
+}
+
+// next waits for the next picture; the error after the last one is io.EOF. The picture goes back with put.
+func (p *pump) next() (*picture, error) {
+	pic, ok := <-p.full
+	if !ok {
+		if p.err == nil {
+			return nil, io.EOF
+		}
+		return nil, p.err
+	}
+	return pic, nil
+}
+
+func (p *pump) put(pic *picture) { p.free <- pic }
+
+// close ends the decoder and frees the buffers.
+func (p *pump) close() error {
+	p.cancel()
+	err := p.reader.Close()
+	<-p.done
+	return errors.Join(err, p.release())
+}
+
+func (p *pump) release() error {
+	p.cancel()
+	var errs []error
+	for _, pic := range p.all {
+		errs = append(errs, pic.mat.Close())
+	}
+	return errors.Join(errs...)
+}
