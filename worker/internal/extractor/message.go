@@ -2,7 +2,6 @@ package extractor
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -62,38 +61,22 @@ func (p *process) pass(m message) bool {
 
 // parseMessage reads one line. It never fails: what is no message is garbage.
 func parseMessage(line []byte) message {
-	var head struct {
-		Type string `json:"type"`
-	}
-	if err := json.Unmarshal(line, &head); err != nil {
-		return message{garbage: errors.New("a line that is no JSON object")}
-	}
-	var m message
-	var err error
-	switch head.Type {
-	case protocol.MessageHello:
-		m.hello, err = decode[protocol.ExtractorHello](line)
-	case protocol.MessageProgress:
-		m.progress, err = decode[protocol.ExtractorProgress](line)
-	case protocol.MessageResult:
-		m.result, err = decode[protocol.ExtractorResult](line)
-	case protocol.MessageError:
-		m.fault, err = decode[protocol.ExtractorError](line)
-	default:
-		err = errors.New("unknown")
-	}
+	parsed, err := protocol.ParseExtractorMessage(line)
 	if err != nil {
 		return message{garbage: errors.New("a line that is no message of the protocol")}
 	}
-	return m
-}
-
-func decode[T any](line []byte) (*T, error) {
-	v := new(T)
-	if err := json.Unmarshal(line, v); err != nil {
-		return nil, err
+	switch m := parsed.(type) {
+	case protocol.ExtractorHello:
+		return message{hello: &m}
+	case protocol.ExtractorProgress:
+		return message{progress: &m}
+	case protocol.ExtractorResult:
+		return message{result: &m}
+	case protocol.ExtractorError:
+		return message{fault: &m}
+	default:
+		return message{garbage: errors.New("a message of a kind that is not known here")}
 	}
-	return v, nil
 }
 
 // faultOf turns an extractor's error message into a fault: a bounded sentence without control characters.
@@ -115,10 +98,7 @@ func faultOf(e *protocol.ExtractorError) (*protocol.Fault, error) {
 
 // checkResult holds a result to the job: the artifact is a plain file in the job's folder, each clip is named once.
 func checkResult(r *protocol.ExtractorResult, job protocol.ExtractorJob, model protocol.Model) (Result, error) {
-	if r.Artifact != filepath.Base(r.Artifact) || r.Artifact == "." || r.Artifact == ".." || r.Artifact == "/" {
-		return Result{}, errors.New("a result whose artifact is no plain file name")
-	}
-	path := filepath.Join(job.OutDir, r.Artifact)
+	path := filepath.Join(job.OutDir, r.Artifact) // the parser has seen to it that this is a plain name
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return Result{}, errors.New("a result whose artifact is no file in its folder")

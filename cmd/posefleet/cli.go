@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/posefleet/posefleet/worker"
+)
+
+// Exit codes of the contract.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// cli is the command line. Each command is in a file of its own.
+type cli struct {
+	Version kong.VersionFlag `help:"Show the version and exit."`
+
+	Worker      workerCmd      `cmd:"" help:"Take analyses from the queue and by HTTP, extract, report."`
+	Enqueue     enqueueCmd     `cmd:"" help:"Add claim-check jobs to the queue."`
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker whether it is healthy; for a container's health check."`
+	ShowVersion versionCmd     `cmd:"" name:"version" help:"Show the version."`
+}
+
+// host is what commands see of the process; bound into kong so that each Run method can ask for it.
+type host struct {
+	ctx            context.Context //nolint:containedctx // ends never; commands handle signals themselves
+	environ        map[string]string
+	stdout, stderr io.Writer
+}
+
+// usageError is a fault of the command line or the configuration: exit code 2.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// run parses and runs one command line and returns the exit code. A fault is one line on stderr.
+func run(args, environ []string, stdout, stderr io.Writer) (code int) {
+	h := &host{ctx: context.Background(), environ: environMap(environ), stdout: stdout, stderr: stderr}
+	err := execute(args, h)
+	if e, ok := errors.AsType[exitError](err); ok {
+		return int(e)
+	}
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(stderr, "posefleet: %s\n", oneLine(err))
+	if _, usage := errors.AsType[*usageError](err); usage {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// exitError carries the code of kong's own exits (help, version) up to run.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+func execute(args []string, h *host) (err error) {
+	defer func() { // kong calls exit inside of Parse after --help and --version
+		if e, ok := recover().(exitError); ok {
+			err = e
+		}
+	}()
+	parser, err := kong.New(newCLI(), kong.Name("posefleet"),
+		kong.Description("A fleet of workers that extract poses from video, on BullMQ."),
+		kong.Vars{"version": versionLine()}, kong.Writers(h.stdout, h.stderr),
+		kong.Exit(func(code int) { panic(exitError(code)) }), kong.Bind(h), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
+	if err != nil {
+		return fmt.Errorf("command line: %w", err)
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		return &usageError{err: err}
+	}
+	return ctx.Run()
+}
+
+func newCLI() *cli { return &cli{Worker: newWorkerCmd(), Enqueue: newEnqueueCmd()} }
+
+// environMap turns NAME=value lines into a map; the last one of a name counts.
+func environMap(environ []string) map[string]string {
+	m := make(map[string]string, len(environ))
+	for _, line := range environ {
+		if name, value, ok := strings.Cut(line, "="); ok {
+			m[name] = value
+		}
+	}
+	return m
+}
+
+// oneLine makes one line of an error, so that a log of the container platform shows all of it.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+func versionLine() string {
+	v := worker.BuildVersion(version)
+	return fmt.Sprintf("posefleet %s (%s)", v.Version, v.Revision)
+}
+
+// newLogger logs to stderr as the configuration says.
+func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	if format == "text" {
+		return slog.New(textHandler(w, level))
+	}
+	return slog.New(slog.NewJSONHandler(w, o)).With(
+		slog.String("service.name", "posefleet"), slog.String("service.version", worker.BuildVersion(version).Version))
+}
+
+// isTerminal tells whether w is a terminal, for colours.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

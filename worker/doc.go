@@ -1,0 +1,17 @@
+// Package worker is the long-running container: it takes claim-check jobs through two doors, the BullMQ queue and a
+// signed HTTP endpoint, and turns each into a pose document in storage and a signed result at the control plane.
+//
+// The way of one run, whichever door it came through (file run.go):
+//
+//	redeem -> download -> extract -> upload -> report
+//
+// The rooms: config.go (environment), worker.go (life and drain), queuedoor.go and httpdoor.go (the two doors),
+// runs.go (what runs here, by id), run.go and stages.go (one run), lease.go (claim kept alive), report.go (results),
+// journal.go (progress and job log), admin.go and metrics.go (what it says of itself), identity.go (worker id).
+// Below internal: slots (the capacity that both doors share), extractor (supervision of the processes that do the
+// work), scratch (disk), ecs (task protection and metadata).
+//
+// Who holds what: the queue's lock (Redis), the claim's lease (control plane) and the slot (memory) are held until
+// the job is finished, the result is posted and the scratch folder is empty. Losing the lock or the lease cancels the
+// run's context with its cause, which kills the extractor; nothing is posted or written after that.
+package worker

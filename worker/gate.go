@@ -1,0 +1,50 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/posefleet/posefleet/queue"
+	"github.com/posefleet/posefleet/worker/internal/extractor"
+	"github.com/posefleet/posefleet/worker/internal/slots"
+)
+
+// gate is the queue's view of the shared slots. It opens only while an extractor would take a job: a worker whose
+// extractor does not start must not use up the attempts of every job in the queue.
+type gate struct {
+	slots *slots.Slots
+	pool  *extractor.Pool
+	watch *queueWatch
+}
+
+// Wait returns when a slot may be free and an extractor is usable.
+func (g *gate) Wait(ctx context.Context) error {
+	waited := false
+	for {
+		usable, changed := g.pool.Usable()
+		if !usable {
+			waited = true
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		if waited = waited || g.slots.Full(); waited {
+			defer g.watch.gotCapacity()
+		}
+		return g.slots.Wait(ctx)
+	}
+}
+
+// TryClaim takes a slot for the time of one claim call.
+func (g *gate) TryClaim() (queue.Slot, bool) {
+	if usable, _ := g.pool.Usable(); !usable {
+		return nil, false
+	}
+	slot, ok := g.slots.TryClaim()
+	if !ok {
+		return nil, false // not a nil *Slot in the interface
+	}
+	return slot, true
+}
