@@ -77,10 +77,11 @@ func (e storageError) knownCode() string {
 	return e.Code
 }
 
-// judge classifies a status that is no 2xx.
+// judge classifies a status that is not what was hoped for. A 2xx that is none of the expected ones is a broken
+// server, which may mend.
 func judge(status int, e storageError) verdict {
 	switch {
-	case isTransient(status), e.Code == "SlowDown", e.Code == "RequestTimeout", e.Code == "InternalError":
+	case isTransient(status), status/100 == 2, e.Code == "SlowDown", e.Code == "RequestTimeout", e.Code == "InternalError":
 		return verdictRetry
 	case status/100 == 3:
 		return verdictRedirect
