@@ -3,14 +3,14 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/posefleet/posefleet/protocol"
 )
 
-// RecordResult lets a result count or not, in one transaction with its webhook id, timeline and outbox.
+// RecordResult lets a result count or not, in one transaction with its webhook id, timeline and outbox. The result has
+// passed protocol.Result.Validate.
 func (s *sqlStore) RecordResult(ctx context.Context, p ResultPost) (Verdict, error) {
 	var v Verdict
 	err := s.write(ctx, "record result", func(t *tx) error {
@@ -147,32 +147,4 @@ func (t *tx) resultCounted(p ResultPost, e Event) error {
 	}
 
 	return errors.Join(t.event(e), t.enqueue(e.AnalysisID, OutboxSettled, e.Kind))
-}
-
-// CheckResult tells what is missing in a result, in a sentence; nil if RecordResult can judge it.
-func CheckResult(r protocol.Result) error {
-	d := r.Data
-	switch r.Type {
-	case protocol.ResultCompleted:
-		if d.Artifact == nil || d.Artifact.Key == "" || d.Model == nil {
-			return errors.New("a pose.completed needs artifact and model")
-		}
-	case protocol.ResultFailed:
-		if d.Error == nil || d.Error.Code == "" {
-			return errors.New("a pose.failed needs error.code")
-		}
-	case protocol.ResultInterrupted:
-	default:
-		return errors.New("the type is not pose.completed, pose.failed or pose.interrupted")
-	}
-	if d.Claim == "" || d.Epoch < 1 {
-		return errors.New("claim and epoch are those of the redeem")
-	}
-	for _, c := range d.Clips {
-		if len(c.Quality) > 0 && !json.Valid(c.Quality) {
-			return errors.New("a clip's quality is not JSON")
-		}
-	}
-
-	return nil
 }

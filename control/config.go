@@ -1,0 +1,212 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"github.com/posefleet/posefleet/control/storage"
+	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/protocol/webhook"
+	"github.com/posefleet/posefleet/queue"
+)
+
+// EnvPrefix is the prefix of every variable.
+const EnvPrefix = "POSEFLEET_"
+
+// Config is the control plane's configuration. The tags name the variable (without EnvPrefix), its default, and what it
+// means; the command line and its help are made from them. An empty variable counts as not set.
+type Config struct {
+	RedisURL string `env:"REDIS_URL" envDefault:"redis://127.0.0.1:6379/0" help:"Redis: redis://, rediss://, several comma-separated addresses for a Cluster, redis+sentinel://host:port,host:port/master/db"`
+	Prefix   string `env:"PREFIX" envDefault:"bull" help:"BullMQ key prefix; for Redis Cluster with a hash tag, as in {bull}"`
+	Queue    string `env:"QUEUE" envDefault:"pose" help:"queue name"`
+
+	Listen string `env:"LISTEN" envDefault:":8080" help:"address to listen on"`
+	// PublicURL is the base of the URLs that are handed out: callbacks, and clips and artifacts of a file storage.
+	PublicURL string `env:"PUBLIC_URL" help:"base of the URLs that are handed out (default: the listen address, 127.0.0.1 if that is all interfaces)"`
+
+	DatabaseURL string `env:"DATABASE_URL" envDefault:"sqlite:posefleet.db" secret:"true" help:"sqlite:PATH or postgres://…"`
+	StorageURL  string `env:"STORAGE_URL" envDefault:"file:./storage" help:"file:DIR (served by the control plane itself) or s3://bucket/prefix?endpoint=…&region=…"`
+
+	// WorkerSecrets verify what workers send; any of them does.
+	WorkerSecrets []webhook.Secret `env:"WORKER_SECRET" secret:"true" help:"whsec_… that verifies worker to control plane; several, comma-separated: any verifies (required)"`
+	// APIToken lets operators in on listeners that are not loopback; without it nobody is let in there.
+	APIToken Token `env:"API_TOKEN" secret:"true" help:"token of the operator API and the page, at least 16 characters; not needed on a loopback address"`
+
+	LogFormat string     `env:"LOG_FORMAT" envDefault:"json" help:"json, or text for people"`
+	LogLevel  slog.Level `env:"LOG_LEVEL" envDefault:"info" help:"debug, info, warn, error"`
+
+	// Lease is how long a claim is held without a renewal, a whole number of seconds; 0 means 120 s.
+	Lease time.Duration `env:"-"`
+	// JobAttempts is how often the queue tries a job before it gives up; 0 means 3. JobBackoff is the first pause
+	// between two tries, doubled each time; 0 means 5 s.
+	JobAttempts int           `env:"-"`
+	JobBackoff  time.Duration `env:"-"`
+	// OnSettled hears of every outcome at least once, also after a restart; an error is tried again. Nil: nobody does.
+	OnSettled func(context.Context, Settled) error `env:"-"`
+	// Now is the clock of leases, URLs and signatures; nil means time.Now.
+	Now func() time.Time `env:"-"`
+}
+
+// Settled is an analysis whose outcome has been decided.
+type Settled struct {
+	AnalysisID string
+	// Outcome is delivered, failed or cancelled. A failed analysis that is retried is settled again.
+	Outcome store.Status
+}
+
+// Token is the operators' password. No way of printing it shows it.
+type Token string
+
+// String returns a placeholder.
+func (Token) String() string { return "[redacted]" }
+
+// GoString returns a placeholder.
+func (Token) GoString() string { return "[redacted]" }
+
+// LogValue returns a placeholder.
+func (Token) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// Bounds and defaults that the tags can't say.
+const (
+	minTokenLength     = 16
+	defaultLease       = 120 * time.Second
+	defaultJobAttempts = 3
+	defaultJobBackoff  = 5 * time.Second
+)
+
+// LoadConfig reads and checks the configuration. environ holds variables by their full name, as from os.Environ with
+// flags laid over it. The error joins a *ConfigError for each fault.
+func LoadConfig(environ map[string]string) (Config, error) {
+	given := maps.Clone(environ)
+	maps.DeleteFunc(given, func(_, v string) bool { return v == "" })
+	var c Config
+	bad := configErrors(env.ParseWithOptions(&c, env.Options{
+		Environment: given, Prefix: EnvPrefix,
+		FuncMap: map[reflect.Type]env.ParserFunc{
+			reflect.TypeFor[[]webhook.Secret](): func(v string) (any, error) { return webhook.ParseSecrets(v) },
+		},
+	}))
+	named := map[string]bool{}
+	for _, err := range bad {
+		named[variableOf(err)] = true
+	}
+	for _, err := range flatten(c.Validate()) {
+		// A value that could not be read is one fault, not two.
+		if !named[variableOf(err)] {
+			bad = append(bad, err)
+		}
+	}
+
+	return c, errors.Join(bad...)
+}
+
+// setDefaults fills in what has no variable.
+func (c *Config) setDefaults() {
+	if c.Lease == 0 {
+		c.Lease = defaultLease
+	}
+	if c.JobAttempts == 0 {
+		c.JobAttempts = defaultJobAttempts
+	}
+	if c.JobBackoff == 0 {
+		c.JobBackoff = defaultJobBackoff
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.OnSettled == nil {
+		c.OnSettled = func(context.Context, Settled) error { return nil }
+	}
+}
+
+// Validate returns every fault of the configuration as a *ConfigError, joined.
+func (c *Config) Validate() error {
+	return errors.Join(c.validateQueue(), c.validateAddresses(), c.validateStores(), c.validateRest())
+}
+
+func (c *Config) validateQueue() error {
+	q, err := queue.NewQueue(queue.Options{RedisURL: c.RedisURL, Prefix: c.Prefix, Name: c.Queue})
+	if err == nil {
+		return q.Close()
+	}
+	if errors.Is(err, queue.ErrBadName) {
+		return fault("QUEUE", "or %sPREFIX can't be used: %v", EnvPrefix, err)
+	}
+
+	return fault("REDIS_URL", "is not valid: %v", err)
+}
+
+func (c *Config) validateAddresses() error {
+	var errs []error
+	if _, err := net.ResolveTCPAddr("tcp", c.Listen); err != nil || c.Listen == "" {
+		errs = append(errs, fault("LISTEN", "is no address to listen on, as :8080: %q", c.Listen))
+	}
+	if c.PublicURL == "" {
+		return errors.Join(errs...)
+	}
+	u, err := url.Parse(c.PublicURL)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		errs = append(errs, fault("PUBLIC_URL", "is no http or https URL"))
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		errs = append(errs, fault("PUBLIC_URL", "must have no user, query or fragment"))
+	}
+
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateStores() error {
+	var errs []error
+	if err := store.CheckURL(c.DatabaseURL); err != nil {
+		errs = append(errs, fault("DATABASE_URL", "is not valid: %v", err))
+	}
+	if err := storage.CheckURL(c.StorageURL); err != nil {
+		errs = append(errs, fault("STORAGE_URL", "is not valid: %v", err))
+	}
+
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateRest() error {
+	var errs []error
+	if len(c.WorkerSecrets) == 0 {
+		errs = append(errs, fault("WORKER_SECRET", "is required"))
+	}
+	if c.APIToken != "" && len(c.APIToken) < minTokenLength {
+		errs = append(errs, fault("API_TOKEN", "must have at least %d characters", minTokenLength))
+	}
+	if c.LogFormat != "json" && c.LogFormat != "text" && c.LogFormat != "" {
+		errs = append(errs, fault("LOG_FORMAT", "must be json or text, not %q", c.LogFormat))
+	}
+	if c.Lease < 0 || c.Lease%time.Second != 0 || c.JobAttempts < 0 || c.JobBackoff < 0 {
+		errs = append(errs, errors.New("lease, job attempts and job backoff must not be negative, and the lease is in whole seconds"))
+	}
+
+	return errors.Join(errs...)
+}
+
+// publicURL is where callers reach the listener.
+func (c *Config) publicURL(addr net.Addr) (*url.URL, error) {
+	if c.PublicURL != "" {
+		return url.Parse(c.PublicURL)
+	}
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return nil, fmt.Errorf("the listener has no TCP address: %s", addr)
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, fmt.Sprint(tcp.Port))}, nil
+}

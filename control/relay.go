@@ -1,0 +1,167 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/protocol"
+	"github.com/posefleet/posefleet/queue"
+)
+
+const (
+	// relayInterval is how often the outbox is looked at without being told, for what other processes wrote.
+	relayInterval = 2 * time.Second
+	relayBatch    = 100
+	// retryFirst and retryMost bound the pause after a failure, doubled each time.
+	retryFirst = 250 * time.Millisecond
+	retryMost  = 15 * time.Second
+)
+
+// relay carries out what the store has written into its outbox: at least once, in order, at once after the commit.
+type relay struct {
+	store     store.Store
+	dispatch  func(ctx context.Context, id string, reason store.DispatchReason) error
+	onSettled func(context.Context, Settled) error
+	log       *slog.Logger
+	// wake holds one token: several commits in a row need one look.
+	wake chan struct{}
+}
+
+func newRelay(s store.Store, d *dispatcher, cfg *Config, log *slog.Logger) *relay {
+	return &relay{store: s, dispatch: d.dispatch, onSettled: cfg.OnSettled, log: log, wake: make(chan struct{}, 1)}
+}
+
+// wakeUp tells the relay that there may be work.
+func (r *relay) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends.
+func (r *relay) Run(ctx context.Context) {
+	tick := time.NewTicker(relayInterval)
+	defer tick.Stop()
+	for {
+		full := r.pass(ctx)
+		if full {
+			r.wakeUp()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// pass carries out one batch and tells whether it was a full one.
+func (r *relay) pass(ctx context.Context) bool {
+	entries, err := r.store.Outbox(ctx, relayBatch)
+	if err != nil && ctx.Err() == nil {
+		r.log.ErrorContext(ctx, "outbox can't be read", slog.Any("error", err))
+	}
+	failed := map[store.OutboxKind]bool{}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return false
+		}
+		// What failed once in this batch is likely to fail again, and slowly; the others of its kind stay due.
+		if !failed[e.Kind] {
+			failed[e.Kind] = !r.entry(ctx, e)
+		}
+	}
+
+	return len(entries) == relayBatch && !failed[store.OutboxDispatch] && !failed[store.OutboxSettled]
+}
+
+// entry carries out one intent and tells whether that worked. The entry goes only afterwards: an end in between repeats
+// the intent, which is harmless.
+func (r *relay) entry(ctx context.Context, e store.OutboxEntry) bool {
+	err := r.carryOut(ctx, e)
+	if err == nil {
+		err = r.store.OutboxDone(ctx, e)
+	}
+	if err == nil || ctx.Err() != nil {
+		return true
+	}
+	pause := min(retryFirst<<min(e.Tries, 10), retryMost)
+	r.log.WarnContext(ctx, "outbox entry is tried again", slog.String("analysis_id", e.AnalysisID), slog.String("kind", string(e.Kind)),
+		slog.Int("tries", e.Tries+1), slog.Duration("pause", pause), slog.Any("error", err))
+	if err := r.store.OutboxFailed(ctx, e, pause); err != nil && ctx.Err() == nil {
+		r.log.ErrorContext(ctx, "outbox can't be written", slog.Any("error", err))
+	}
+
+	return false
+}
+
+func (r *relay) carryOut(ctx context.Context, e store.OutboxEntry) error {
+	switch e.Kind {
+	case store.OutboxSettled:
+		return r.onSettled(ctx, Settled{AnalysisID: e.AnalysisID, Outcome: store.Status(e.Reason)})
+	case store.OutboxDispatch:
+		return r.dispatch(ctx, e.AnalysisID, store.DispatchReason(e.Reason))
+	}
+	r.log.ErrorContext(ctx, "outbox entry of a kind that this version does not know", slog.String("kind", string(e.Kind)))
+
+	return errors.New("unknown kind")
+}
+
+// dispatcher adds analyses to the queue.
+type dispatcher struct {
+	store store.Store
+	queue *queue.Queue
+	opts  queue.JobOptions
+}
+
+func newDispatcher(s store.Store, q *queue.Queue, cfg *Config) *dispatcher {
+	return &dispatcher{store: s, queue: q, opts: queue.JobOptions{
+		Attempts: cfg.JobAttempts,
+		Backoff:  &queue.Backoff{Type: "exponential", Delay: cfg.JobBackoff, Jitter: 0.5},
+	}}
+}
+
+// dispatch adds the job of the analysis, whose id is the analysis's own, so that a second dispatch is no second job.
+func (d *dispatcher) dispatch(ctx context.Context, id string, reason store.DispatchReason) error {
+	a, err := d.store.Analysis(ctx, id)
+	if err != nil {
+		return err
+	}
+	if a.Status.Terminal() {
+		return nil
+	}
+	added, err := d.add(ctx, id)
+	if err != nil || !added.Duplicate || reason == store.DispatchSubmitted {
+		return err
+	}
+
+	return d.revive(ctx, id)
+}
+
+func (d *dispatcher) add(ctx context.Context, id string) (queue.Added, error) {
+	opts := d.opts
+	opts.JobID = id
+
+	return d.queue.Add(ctx, protocol.JobName, protocol.NewJobData(id), opts)
+}
+
+// revive makes a finished job of an earlier dispatch run again: the analysis came back from the HTTP door and is not
+// decided, so that whatever that job ended with was not its outcome.
+func (d *dispatcher) revive(ctx context.Context, id string) error {
+	state, err := d.queue.State(ctx, id)
+	if err != nil || (state != queue.StateFailed && state != queue.StateCompleted) {
+		return err
+	}
+	err = d.queue.Retry(ctx, id)
+	if errors.Is(err, queue.ErrNotInState) || errors.Is(err, queue.ErrJobNotFound) {
+		// Somebody else was faster, or removed it.
+		_, err = d.add(ctx, id)
+	}
+
+	return err
+}

@@ -1,0 +1,189 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/posefleet/posefleet/control/page"
+	"github.com/posefleet/posefleet/control/storage"
+	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/protocol/webhook"
+	"github.com/posefleet/posefleet/queue"
+)
+
+const (
+	// shutdownGrace is how long running requests may go on after the end was asked for.
+	shutdownGrace = 15 * time.Second
+	// signingKeyName is the secret in the store that signs URLs of a file storage.
+	signingKeyName = "storage_url_key"
+)
+
+// Server is the control plane. It is made by New and runs once.
+type Server struct {
+	cfg       Config
+	log       *slog.Logger
+	store     store.Store
+	storage   storage.Storage
+	queue     *queue.Queue
+	verifier  *webhook.Verifier
+	listener  net.Listener
+	base      string
+	operators *operators
+	page      *page.Page
+	hub       *hub
+	relay     *relay
+	keeper    *keeper
+	http      *http.Server
+	// stopping is closed when the end was asked for, so that event streams end.
+	stopping chan struct{}
+	close    sync.Once
+}
+
+// New opens the database, the storage and the listener. It does not need Redis. Whoever calls New calls Run or Close.
+func New(ctx context.Context, cfg Config, log *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
+	}
+	cfg.setDefaults()
+	s := &Server{
+		cfg: cfg, log: cmp.Or(log, slog.New(slog.DiscardHandler)), hub: newHub(), stopping: make(chan struct{}),
+		verifier: webhook.NewVerifier(cfg.WorkerSecrets),
+	}
+	s.verifier.Now = cfg.Now
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("control plane: %w", err), s.Close())
+	}
+
+	return s, nil
+}
+
+// open opens what the server holds, in the order in which the parts need each other.
+func (s *Server) open(ctx context.Context) error {
+	var err error
+	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen); err != nil {
+		return err
+	}
+	public, err := s.cfg.publicURL(s.listener.Addr())
+	if err != nil {
+		return err
+	}
+	s.base = strings.TrimSuffix(public.String(), "/")
+	s.operators = newOperators(s.listener.Addr(), public, s.cfg.APIToken)
+	if s.store, err = store.Open(ctx, s.cfg.DatabaseURL, store.Options{Now: s.cfg.Now, Logger: s.log}); err != nil {
+		return err
+	}
+	key, err := s.store.Secret(ctx, signingKeyName, func() []byte {
+		key := make([]byte, 32)
+		_, _ = rand.Read(key) // never fails
+
+		return key
+	})
+	if err != nil {
+		return err
+	}
+	s.storage, err = storage.Open(ctx, s.cfg.StorageURL, storage.Options{BaseURL: s.base, SigningKey: key, Now: s.cfg.Now, Logger: s.log})
+	if err != nil {
+		return err
+	}
+	s.queue, err = queue.NewQueue(queue.Options{RedisURL: s.cfg.RedisURL, Prefix: s.cfg.Prefix, Name: s.cfg.Queue, Logger: s.log})
+	if err != nil {
+		return err
+	}
+	s.assemble()
+
+	return nil
+}
+
+// assemble makes the parts that need nothing from outside.
+func (s *Server) assemble() {
+	s.relay = newRelay(s.store, newDispatcher(s.store, s.queue, &s.cfg), &s.cfg, s.log)
+	s.keeper = &keeper{store: s.store, now: s.cfg.Now, relay: s.relay, log: s.log}
+	s.page = page.New(pageSource{s}, s.log)
+	s.http = &http.Server{
+		Handler:           s.logged(problems(s.routes())),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		// Longer than the idle time of load balancers, which would otherwise send requests into a closing connection.
+		IdleTimeout:    75 * time.Second,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Addr is where the server listens, known from New on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// URL is the base of the URLs that the server hands out.
+func (s *Server) URL() string { return s.base }
+
+// Run serves until ctx ends, lets running requests finish, and gives everything back. It returns nil when it ended
+// because ctx did.
+func (s *Server) Run(ctx context.Context) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	var parts sync.WaitGroup
+	parts.Go(func() { s.relay.Run(work) })
+	parts.Go(func() { s.keeper.Run(work) })
+	served := make(chan error, 1)
+	parts.Go(func() { served <- s.http.Serve(s.listener) })
+	s.log.InfoContext(ctx, "control plane listens", slog.String("addr", s.Addr()), slog.String("public_url", s.base),
+		slog.Any("worker_secrets", webhook.Fingerprints(s.cfg.WorkerSecrets)), slog.Bool("operator_api", s.operators.loopback || s.cfg.APIToken != ""))
+
+	var err error
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	close(s.stopping)
+	err = errors.Join(err, s.shutdown(ctx))
+	stopWork()
+	parts.Wait()
+
+	return errors.Join(err, s.Close())
+}
+
+// shutdown lets running requests finish for a while.
+func (s *Server) shutdown(ctx context.Context) error {
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	err := s.http.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		// The rest is cut off: transfers can be begun again, and messages are sent again.
+		err = s.http.Close()
+	}
+
+	return err
+}
+
+// Close gives everything back that New opened. Run does so by itself.
+func (s *Server) Close() error {
+	var errs []error
+	s.close.Do(func() {
+		if s.listener != nil {
+			if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+		if s.queue != nil {
+			errs = append(errs, s.queue.Close())
+		}
+		if s.storage != nil {
+			errs = append(errs, s.storage.Close())
+		}
+		if s.store != nil {
+			errs = append(errs, s.store.Close())
+		}
+	})
+
+	return errors.Join(errs...)
+}

@@ -1,0 +1,101 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/protocol"
+)
+
+// analysisView is an analysis as operators and the page see it. It holds no claim and no signed URL.
+type analysisView struct {
+	AnalysisID string             `json:"analysisId"`
+	Status     store.Status       `json:"status"`
+	Params     json.RawMessage    `json:"params"`
+	Clips      []clipView         `json:"clips"`
+	Epoch      int64              `json:"epoch"`
+	Holder     *holderView        `json:"holder,omitempty"`
+	LeaseUntil *time.Time         `json:"leaseUntil,omitempty"`
+	Result     json.RawMessage    `json:"result,omitempty"`
+	ResultID   string             `json:"resultId,omitempty"`
+	Artifact   *protocol.Artifact `json:"artifact,omitempty"`
+	ErrorCode  protocol.Code      `json:"errorCode,omitempty"`
+	Error      string             `json:"error,omitempty"`
+	CreatedAt  time.Time          `json:"createdAt"`
+	UpdatedAt  time.Time          `json:"updatedAt"`
+	SettledAt  *time.Time         `json:"settledAt,omitempty"`
+	// Timeline is there for one analysis, not in lists.
+	Timeline []eventView `json:"timeline,omitempty"`
+}
+
+type clipView struct {
+	ID          string `json:"id"`
+	Name        string `json:"name,omitempty"`
+	Size        int64  `json:"size"`
+	SHA256      string `json:"sha256"`
+	ContentType string `json:"contentType"`
+}
+
+type holderView struct {
+	WorkerID string          `json:"workerId"`
+	Source   protocol.Source `json:"source"`
+	JobID    string          `json:"jobId"`
+	Attempt  int             `json:"attempt"`
+}
+
+type eventView struct {
+	At     time.Time   `json:"at"`
+	Kind   string      `json:"kind"`
+	Epoch  int64       `json:"epoch,omitempty"`
+	Holder *holderView `json:"holder,omitempty"`
+	Detail string      `json:"detail,omitempty"`
+}
+
+func (s *Server) view(a store.Analysis) analysisView {
+	v := analysisView{
+		AnalysisID: a.ID, Status: a.Status, Params: a.Params, Clips: []clipView{}, Epoch: a.Epoch, Holder: viewHolder(a.Holder),
+		LeaseUntil: optionalTime(a.LeaseUntil), Result: a.Result, ResultID: a.ResultID, Artifact: a.Artifact,
+		ErrorCode: a.ErrorCode, Error: a.ErrorMessage, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt, SettledAt: optionalTime(a.SettledAt),
+	}
+	for _, c := range a.Clips {
+		v.Clips = append(v.Clips, clipView{ID: c.ID, Name: c.Name, Size: c.Size, SHA256: c.SHA256, ContentType: c.ContentType})
+	}
+
+	return v
+}
+
+// fullView reads one analysis with its timeline.
+func (s *Server) fullView(ctx context.Context, id string) (analysisView, error) {
+	a, err := s.store.Analysis(ctx, id)
+	if err != nil {
+		return analysisView{}, err
+	}
+	events, err := s.store.Timeline(ctx, id)
+	if err != nil {
+		return analysisView{}, err
+	}
+	v := s.view(a)
+	for _, e := range events {
+		v.Timeline = append(v.Timeline, eventView{At: e.At, Kind: e.Kind, Epoch: e.Epoch, Holder: viewHolder(e.Holder), Detail: e.Detail})
+	}
+
+	return v, nil
+}
+
+func viewHolder(h store.Holder) *holderView {
+	if h == (store.Holder{}) {
+		return nil
+	}
+
+	return &holderView{WorkerID: h.WorkerID, Source: h.Source, JobID: h.JobID, Attempt: h.Attempt}
+}
+
+func optionalTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+
+	return &t
+}
