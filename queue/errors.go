@@ -120,4 +120,3 @@ func uncertain(err error) bool {
 
 	return !refused
 }
-

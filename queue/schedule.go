@@ -128,6 +128,10 @@ func nextOptions(j *Job, next, now int64, count float64) ([]byte, error) {
 		repeat = map[string]any{}
 	}
 
+	if _, ok := opts["attempts"]; !ok {
+		opts["attempts"] = 0 // as each job added by a client has
+	}
+
 	repeat["count"] = count
 	opts["repeat"] = repeat
 	opts["repeatJobKey"] = j.SchedulerID
