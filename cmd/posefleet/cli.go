@@ -26,6 +26,7 @@ type cli struct {
 	Version kong.VersionFlag `help:"Show the version and exit."`
 
 	Worker      workerCmd      `cmd:"" help:"Take analyses from the queue and by HTTP, extract, report."`
+	Demo        demoCmd        `cmd:"" help:"Run everything on this machine and show one real analysis."`
 	Enqueue     enqueueCmd     `cmd:"" help:"Add claim-check jobs to the queue."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker whether it is healthy; for a container's health check."`
 	ShowVersion versionCmd     `cmd:"" name:"version" help:"Show the version."`

@@ -70,6 +70,15 @@ func (a *Analysis) Terminal() bool {
 	return a.Status == "delivered" || a.Status == "failed" || a.Status == "cancelled"
 }
 
+// Reason is "code: sentence" of a failure, or empty.
+func (a *Analysis) Reason() string {
+	if a.ErrorCode == "" {
+		return a.Error
+	}
+
+	return fmt.Sprintf("%s: %s", a.ErrorCode, a.Error)
+}
+
 // StatusError is an answer that is no success.
 type StatusError struct {
 	Operation string
@@ -133,6 +142,15 @@ func (c *Client) Put(ctx context.Context, u Upload, path string) error {
 	}
 
 	return c.do(request, "upload clip", nil)
+}
+
+// Preview asks where to put a rendition of a clip that browsers play in its place.
+func (c *Client) Preview(ctx context.Context, id, clip string, file Clip) (Upload, error) {
+	var u Upload
+
+	path := "/v1/analyses/" + url.PathEscape(id) + "/clips/" + url.PathEscape(clip) + "/preview"
+
+	return u, c.call(ctx, "upload preview", http.MethodPost, path, file, &u)
 }
 
 // Submit ends the upload and hands the analysis over to be worked on.

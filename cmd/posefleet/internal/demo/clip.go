@@ -27,8 +27,8 @@ type clip struct {
 	contentType string
 	// info is nil for a file that is no clip: it is uploaded all the same, since judging it is the system's part.
 	info *media.Info
-	// preview is a rendition for the page, empty if a browser plays the clip itself.
-	preview string
+	// preview says that the page has a rendition of the clip.
+	preview bool
 }
 
 // openClip looks at the file at path. An error means that there is no such file to upload.

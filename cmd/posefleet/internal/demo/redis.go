@@ -14,6 +14,7 @@ import (
 
 	"github.com/posefleet/posefleet/internal/child"
 	"github.com/posefleet/posefleet/internal/freeport"
+	"github.com/posefleet/posefleet/queue"
 )
 
 const (
@@ -21,6 +22,7 @@ const (
 	redisStop  = 3 * time.Second
 	redisPoll  = 10 * time.Millisecond
 	redisTries = 5
+	clearLimit = 5 * time.Second
 )
 
 // errNoRedis says how to get on without a redis-server program.
@@ -28,8 +30,9 @@ var errNoRedis = errors.New("redis-server is not installed: install it (Debian: 
 
 // redisServer is a redis-server child of the demo: on a free loopback port, nothing on disk but its folder.
 type redisServer struct {
-	url  string
-	proc *child.Process
+	address string
+	url     string
+	proc    *child.Process
 }
 
 // startRedis starts a server that keeps its data in memory and whatever it writes in dir. The caller ends it by stop.
@@ -71,7 +74,7 @@ func launchRedis(ctx context.Context, program, dir string) (*redisServer, error)
 		return nil, fmt.Errorf("start redis-server: %w", err)
 	}
 
-	return &redisServer{url: "redis://" + address + "/0", proc: proc}, nil
+	return &redisServer{address: address, url: "redis://" + address + "/0", proc: proc}, nil
 }
 
 // awaitRedis waits until this very child answers: a stranger on the same port would answer as well.
@@ -102,3 +105,30 @@ func awaitRedis(ctx context.Context, proc *child.Process, address string) error 
 
 // stop ends the server.
 func (s *redisServer) stop() error { return s.proc.Stop(syscall.SIGTERM, redisStop) }
+
+// clearQueue removes the run's queue from a Redis that is not the demo's.
+func clearQueue(o queue.Options) error {
+	ctx, cancel := context.WithTimeout(context.Background(), clearLimit)
+	defer cancel()
+
+	options, err := queue.ParseRedisURL(o.RedisURL)
+	if err != nil {
+		return err
+	}
+
+	client := redis.NewUniversalClient(options)
+	defer client.Close()
+
+	keys := client.Scan(ctx, 0, o.Prefix+":"+o.Name+":*", 0).Iterator()
+	for keys.Next(ctx) {
+		if err := client.Unlink(ctx, keys.Val()).Err(); err != nil {
+			return fmt.Errorf("clear the queue: %w", err)
+		}
+	}
+
+	if err := keys.Err(); err != nil {
+		return fmt.Errorf("clear the queue: %w", err)
+	}
+
+	return nil
+}

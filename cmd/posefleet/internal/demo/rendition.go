@@ -15,13 +15,14 @@ import (
 // stopGrace is how long a cancelled ffmpeg may take to end its file.
 const stopGrace = 2 * time.Second
 
-// cut copies the first seconds of a clip to a file in dir, frame data untouched, and returns its path.
-func cut(ctx context.Context, path, dir string, length time.Duration) (string, error) {
-	out := filepath.Join(dir, "first-"+filepath.Base(path))
-	seconds := strconv.FormatFloat(length.Seconds(), 'f', -1, 64)
+// cut copies a part of a clip to a file in dir, frame data untouched, and returns its path. The part begins at the last key frame before from.
+func cut(ctx context.Context, path, dir string, from, length time.Duration) (string, error) {
+	out := filepath.Join(dir, filepath.Base(path))
 
-	return out, ffmpeg(ctx, "-i", "file:"+path, "-t", seconds, "-map", "0:v:0", "-c", "copy", "file:"+out)
+	return out, ffmpeg(ctx, "-ss", seconds(from), "-i", "file:"+path, "-t", seconds(length), "-map", "0:v:0", "-c", "copy", "file:"+out)
 }
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // renderPreview makes a rendition of the clip that any browser plays: H.264, each frame once and at its own time, upright, with square
 // pixels and, as H.264 demands, sides of an even length.

@@ -24,9 +24,11 @@ type terminal struct {
 	last string
 }
 
-// newTerminal prints to f; bars are drawn only if f is a terminal.
-func newTerminal(f *os.File) *terminal {
-	return &terminal{w: f, bars: term.IsTerminal(int(f.Fd()))}
+// newTerminal prints to w; bars are drawn only if that is a terminal.
+func newTerminal(w io.Writer) *terminal {
+	f, ok := w.(*os.File)
+
+	return &terminal{w: w, bars: ok && term.IsTerminal(int(f.Fd()))}
 }
 
 // line prints one fact under a name.
