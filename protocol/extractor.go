@@ -148,8 +148,8 @@ func (m ExtractorResult) validate() error {
 }
 
 func (m ExtractorError) validate() error {
-	if m.Job == "" || m.Code == "" || m.Message == "" {
-		return errors.New("error lacks job, code or message")
+	if m.Job == "" || !codePattern.MatchString(string(m.Code)) || m.Message == "" {
+		return errors.New("error lacks job, a code of a-z, 0-9 and _, or message")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ var (
 	// integerPattern is what JavaScript's parseInt gives back unchanged; "007" is not, "NaN" is.
 	integerPattern = regexp.MustCompile(`^(0|-?[1-9][0-9]*|NaN)$`)
 	clipIDPattern  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+	codePattern    = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 	sha256Pattern  = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 )
 

@@ -34,8 +34,8 @@ type rawParams struct {
 // ParseParams reads the params of a claim. Unknown keys are ignored; a known key with a value that makes no sense
 // is a permanent CodeInvalidRequest fault, since guessing what was meant would give a result that nobody asked for.
 func ParseParams(data []byte) (Params, error) {
-	var raw rawParams
-	if err := json.Unmarshal(data, &raw); err != nil {
+	var raw *rawParams
+	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
 		return Params{}, NewFault(CodeInvalidRequest, "params is not an object of the known types").WithCause(err)
 	}
 	p := Params{Smooth: raw.Smooth}

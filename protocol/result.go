@@ -132,7 +132,7 @@ func (r Result) Validate() error {
 	case ResultCompleted:
 		return d.validateCompleted()
 	case ResultFailed:
-		if d.Error == nil || d.Error.Code == "" || d.Error.Message == "" {
+		if d.Error == nil || !codePattern.MatchString(string(d.Error.Code)) || d.Error.Message == "" {
 			return badResult("a failed result needs an error")
 		}
 		return nil
