@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 )
 
 // childEnv holds the Redis address of a worker in a process of its own, which a test kills.
@@ -13,7 +14,7 @@ const childEnv = "POSEFLEET_QUEUE_TEST_CHILD"
 func runChild(url string) int {
 	o := DefaultWorkerOptions()
 	o.Options = Options{RedisURL: url, Name: "q"}
-	o.LockDuration, o.LockRenewTime = 500_000_000, 250_000_000
+	o.LockDuration, o.LockRenewTime, o.StalledInterval = 500*time.Millisecond, 250*time.Millisecond, 200*time.Millisecond
 
 	w, err := NewWorker(o, func(ctx context.Context, j *Job) (any, error) {
 		fmt.Println("started", j.ID)
