@@ -84,12 +84,11 @@ func (t *tool) demo(ctx context.Context, args []string) error {
 	return proc.Show(ctx, proc.Spec{Dir: t.root, Args: append([]string{t.bin("posefleet"), "demo", "--once"}, args...)})
 }
 
-// exitCode is the status of a program that ended by itself with a fault; false for any other error.
-func exitCode(err error) (int, bool) {
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok {
-		return 0, false
+// exitCode is the status with which a program ended by itself; -1 for any other error.
+func exitCode(err error) int {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
 	}
 
-	return exit.ExitCode(), exit.Exited()
+	return -1
 }

@@ -24,12 +24,11 @@ const minNodeMajor = 18
 type tarball struct {
 	spec   string // name@version
 	sha256 string
-	files  []member
 }
 
 // member is a file that is taken out of a tarball unchanged.
 type member struct {
-	path, name, sha256 string
+	path, sha256 string
 }
 
 // tarballModels has the BlazePose models (Apache-2.0, by Google) in TFLite form; pose/tflite knows the files in it and their sums.
