@@ -27,7 +27,7 @@ const programName = "posefleet-extract"
 // streams are the program's files.
 type streams struct{ in, out, err *os.File }
 
-// errText prints to stderr.
+// say prints a line to stderr.
 func (s streams) say(format string, args ...any) { fmt.Fprintf(s.err, format+"\n", args...) }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
@@ -39,36 +39,56 @@ type engineFlags struct {
 	Threads int    `help:"Threads of one inference. One gives the best throughput per core." default:"1"`
 }
 
-// cli are the commands and flags.
-type cli struct {
-	Clip    clipCommand    `cmd:"" default:"withargs" help:"Extract the poses of one clip (the default command)."`
-	Serve   serveCommand   `cmd:"" help:"Do jobs given as JSON lines on stdin, as the extractor process of a worker."`
-	Models  modelsCommand  `cmd:"" help:"List the models, or check their files."`
-	Version versionCommand `cmd:"" help:"Print the version."`
-	Show    bool           `name:"version" help:"Print the version and exit."`
+// command is one of the program's commands.
+type command struct {
+	name, description string
+	// flags is a pointer to a struct that kong fills in.
+	flags any
 }
 
-const description = `Finds people and their body points in a video clip.
+const (
+	exits = `Exit codes: 0 done, 1 failed (one line on stderr: ` + programName + `: CODE: sentence, and no output file), 2 wrong usage.`
 
-Exit codes: 0 done, 1 failed (one line on stderr: ` + programName + `: CODE: sentence, and no output file), 2 wrong usage.
+	clipText = `Finds people and their body points in a video clip.
+
+Other commands: serve (the extractor process of a worker), models (list, check), version. Each has --help.
+
+` + exits + `
 
 Limits: POSEFLEET_MAX_SIDE (8192 pixels), POSEFLEET_MAX_PIXELS (36000000), POSEFLEET_MAX_DURATION (30m).`
 
+	serveText = `Does jobs given as JSON lines on stdin and answers on stdout, as the extractor process of a worker.
+
+Ends with stdin, after the job that runs, and at once on SIGTERM.`
+)
+
+// commandOf picks the command by the first argument; anything that is no command's name is a clip.
+func commandOf(args []string) (command, []string) {
+	if len(args) > 0 {
+		switch args[0] {
+		case "serve":
+			return command{programName + " serve", serveText, &serveCommand{}}, args[1:]
+		case "models":
+			return command{programName + " models", "Lists the models, or checks their files.", &modelsCommand{}}, args[1:]
+		case "version", "--version":
+			return command{programName + " version", "Prints the version.", &versionCommand{}}, args[1:]
+		}
+	}
+	return command{programName, clipText, &clipCommand{}}, args
+}
+
 // run parses the arguments, runs a command and returns the exit code.
 func run(ctx context.Context, args []string, s streams) int {
-	var c cli
+	c, args := commandOf(args)
 	exited := -1
-	parser, err := kong.New(&c, kong.Name(programName), kong.Description(description), kong.Writers(s.out, s.err),
-		kong.Exit(func(code int) { exited = code }), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}))
+	parser, err := kong.New(c.flags, kong.Name(c.name), kong.Description(c.description), kong.Writers(s.out, s.err),
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 110}))
 	if err != nil {
 		s.say("%s: %v", programName, err)
 		return exitFailed
 	}
-	if len(args) == 1 && args[0] == "--version" {
-		return finish(versionCommand{}.Run(s), s)
-	}
-	k, err := parser.Parse(args)
+	_, err = parser.Parse(args)
 	if exited >= 0 {
 		return exited
 	}
@@ -76,7 +96,21 @@ func run(ctx context.Context, args []string, s streams) int {
 		s.say("%s: %v (see --help)", programName, err)
 		return exitUsage
 	}
-	return finish(k.Run(), s)
+	return finish(c.run(ctx, s), s)
+}
+
+func (c command) run(ctx context.Context, s streams) error {
+	switch f := c.flags.(type) {
+	case *clipCommand:
+		return f.Run(ctx, s)
+	case *serveCommand:
+		return f.Run(ctx, s)
+	case *modelsCommand:
+		return f.Run(s)
+	case *versionCommand:
+		return f.Run(s)
+	}
+	return fmt.Errorf("command %s has no way to run", c.name)
 }
 
 // usageError is an error of whoever called the program.
@@ -99,7 +133,7 @@ func finish(err error, s streams) int {
 type versionCommand struct{}
 
 // Run prints the version.
-func (versionCommand) Run(s streams) error {
+func (*versionCommand) Run(s streams) error {
 	_, err := io.WriteString(s.out, programName+" "+version()+"\n")
 	return err
 }

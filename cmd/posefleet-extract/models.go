@@ -10,15 +10,20 @@ import (
 
 // modelsCommand lists or checks the models.
 type modelsCommand struct {
-	List  modelsList  `cmd:"" default:"1" help:"List the models and where they are."`
-	Check modelsCheck `cmd:"" help:"Compare all files with their sums and run each model once."`
+	Action string `arg:"" optional:"" enum:"list,check" default:"list" help:"list: names, sums and where they are; check: compare all files with their sums and load each model."`
+	engineFlags
 }
 
-type modelsList struct{}
+// Run does the action.
+func (c *modelsCommand) Run(s streams) error {
+	if c.Action == "check" {
+		return c.check(s)
+	}
+	return c.list(s)
+}
 
-// Run prints a line per model.
-func (modelsList) Run(s streams) error {
-	dir, err := assets.Find()
+func (c *modelsCommand) list(s streams) error {
+	dir, err := c.dir()
 	if err != nil {
 		return err
 	}
@@ -33,10 +38,14 @@ func (modelsList) Run(s streams) error {
 	return nil
 }
 
-type modelsCheck struct{ engineFlags }
+func (c *modelsCommand) dir() (*assets.Dir, error) {
+	if c.Assets != "" {
+		return assets.Open(c.Assets)
+	}
+	return assets.Find()
+}
 
-// Run opens every model, which compares its files with their sums.
-func (c *modelsCheck) Run(s streams) error {
+func (c *modelsCommand) check(s streams) error {
 	var errs []error
 	for _, m := range blazepose.Models() {
 		e, err := blazepose.Open(blazepose.Config{Assets: c.Assets, Model: m, Engine: c.Engine, Threads: c.Threads})

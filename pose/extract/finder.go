@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"cmp"
 	"context"
 	"image"
 	"math"
@@ -36,7 +37,7 @@ type lostPlace struct {
 }
 
 const (
-	refreshFrames = 12
+	refreshFrames = 6
 	idleFrames    = 4
 	firstSweep    = 12
 	lastSweep     = 120
@@ -155,7 +156,15 @@ func (f *finder) detect(ctx context.Context, e *blazepose.Estimator, img gocv.Ma
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, more...)
+		gate := newDetection
+		if min(r.Dx(), r.Dy()) < min(f.size.X, f.size.Y) {
+			gate = fineDetection
+		}
+		for _, d := range more {
+			if d.Score >= gate {
+				found = append(found, d)
+			}
+		}
 	}
 	return merge(found), nil
 }
@@ -163,30 +172,14 @@ func (f *finder) detect(ctx context.Context, e *blazepose.Estimator, img gocv.Ma
 // merge keeps of the finds of one person in several regions the surest, and puts large people first: they matter most when
 // slots are few.
 func merge(found []blazepose.Detection) []blazepose.Detection {
-	slices.SortStableFunc(found, func(a, b blazepose.Detection) int {
-		switch {
-		case a.Score > b.Score:
-			return -1
-		case a.Score < b.Score:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(found, func(a, b blazepose.Detection) int { return cmp.Compare(b.Score, a.Score) })
 	var kept []blazepose.Detection
 	for _, d := range found {
 		if !slices.ContainsFunc(kept, func(k blazepose.Detection) bool { return sameRegion(k.ROI, d.ROI) || k.Box.IoU(d.Box) > 0.3 }) {
 			kept = append(kept, d)
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b blazepose.Detection) int {
-		switch {
-		case a.ROI.Size > b.ROI.Size:
-			return -1
-		case a.ROI.Size < b.ROI.Size:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(kept, func(a, b blazepose.Detection) int { return cmp.Compare(b.ROI.Size, a.ROI.Size) })
 	return kept
 }
 

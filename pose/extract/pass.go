@@ -131,12 +131,12 @@ func (p *pass) discover(ctx context.Context, pic *picture, seen []pose.Observati
 		if known || len(seen) >= p.slots {
 			continue
 		}
-		lm, err := p.settle(ctx, pic, d.ROI)
+		lm, ok, err := p.settle(ctx, pic, d.ROI)
 		if err != nil {
 			return nil, nil, err
 		}
-		o, ok := p.observe(lm, pic, 0)
-		if !ok || slices.ContainsFunc(seen, func(s pose.Observation) bool { return pose.SameBody(s, o) }) {
+		o, shown := p.observe(lm, pic, 0)
+		if !ok || !shown || slices.ContainsFunc(seen, func(s pose.Observation) bool { return pose.SameBody(s, o) }) {
 			continue
 		}
 		seen, next = append(seen, o), append(next, lm.Next)
@@ -144,13 +144,15 @@ func (p *pass) discover(ctx context.Context, pic *picture, seen []pose.Observati
 	return seen, next, nil
 }
 
-// settle takes the landmarks of a region that the detector guessed, and again of the better region that follows from them.
-func (p *pass) settle(ctx context.Context, pic *picture, roi blazepose.ROI) (blazepose.Landmarks, error) {
-	lm, err := p.estimator.Landmarks(ctx, pic.mat, roi)
-	if err != nil || !(lm.Presence >= keepPresence) || !lm.Next.Valid() {
-		return lm, err
+// settle takes the landmarks of a region that the detector guessed, and again of the better region that follows from them. It is
+// false where they are not to be trusted.
+func (p *pass) settle(ctx context.Context, pic *picture, roi blazepose.ROI) (blazepose.Landmarks, bool, error) {
+	first, err := p.estimator.Landmarks(ctx, pic.mat, roi)
+	if err != nil || !(first.Presence >= newPresence) || !first.Next.Valid() {
+		return first, false, err
 	}
-	return p.estimator.Landmarks(ctx, pic.mat, lm.Next)
+	second, err := p.estimator.Landmarks(ctx, pic.mat, first.Next)
+	return second, err == nil && trusted(first, second), err
 }
 
 func (p *pass) observe(lm blazepose.Landmarks, pic *picture, from int) (pose.Observation, bool) {
@@ -191,15 +193,16 @@ func (p *pass) keep(f pose.Frame) error {
 }
 
 const (
-	// blinkFrames is how short a track may be before it is taken for a fault of the detector, in clips of blinkClip frames.
-	blinkFrames, blinkClip = 3, 12
+	// blinkMs is how short a track may be before it is taken for a fault of the detector, in clips of at least blinkClipMs.
+	blinkMs, blinkClipMs = 200, 1000
 )
 
 // names numbers the real tracks in the order of their appearance; those that only blinked up have no name.
 func (p *pass) names() map[int]int {
 	names := map[int]int{}
+	step := p.last / float64(max(1, p.frames-1))
 	for _, id := range slices.Sorted(maps.Keys(p.counts)) {
-		if p.counts[id].frames < blinkFrames && p.frames >= blinkClip {
+		if p.last >= blinkClipMs && step*float64(p.counts[id].frames) < blinkMs {
 			continue
 		}
 		names[id] = len(names) + 1
