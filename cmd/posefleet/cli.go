@@ -26,6 +26,7 @@ type cli struct {
 	Version kong.VersionFlag `help:"Show the version and exit."`
 
 	Worker      workerCmd      `cmd:"" help:"Take analyses from the queue and by HTTP, extract, report."`
+	Control     controlCmd     `cmd:"" help:"Hand out claims, take results, keep clips and documents, show them."`
 	Demo        demoCmd        `cmd:"" help:"Run everything on this machine and show one real analysis."`
 	Enqueue     enqueueCmd     `cmd:"" help:"Add claim-check jobs to the queue."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker whether it is healthy; for a container's health check."`
@@ -88,7 +89,7 @@ func execute(args []string, h *host) (err error) {
 	return ctx.Run()
 }
 
-func newCLI() *cli { return &cli{Worker: newWorkerCmd(), Enqueue: newEnqueueCmd()} }
+func newCLI() *cli { return &cli{Worker: newWorkerCmd(), Control: newControlCmd(), Enqueue: newEnqueueCmd()} }
 
 // environMap turns NAME=value lines into a map; the last one of a name counts.
 func environMap(environ []string) map[string]string {

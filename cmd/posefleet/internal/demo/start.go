@@ -114,6 +114,7 @@ func (d *demo) startWorker(ctx context.Context, server *control.Server, secrets 
 		"POSEFLEET_ADMIN_LISTEN":    "127.0.0.1:0",
 		"POSEFLEET_WORK_DIR":        filepath.Join(d.dir, "work"),
 		"POSEFLEET_TASK_PROTECTION": "off",
+		"POSEFLEET_DRAIN_TIMEOUT":   "1s",
 	}))
 	if err != nil {
 		return err
@@ -124,7 +125,13 @@ func (d *demo) startWorker(ctx context.Context, server *control.Server, secrets 
 		return err
 	}
 
-	d.stack.run(ctx, "worker", w.Run)
+	// Drained, not cancelled: a worker that has nothing to do ends at once and in silence.
+	d.stack.run(ctx, "worker", func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, w.Drain)
+		defer stop()
+
+		return w.Run(context.WithoutCancel(ctx))
+	})
 
 	select {
 	case <-w.Ready():
