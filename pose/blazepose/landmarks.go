@@ -1,0 +1,42 @@
+package blazepose
+
+import (
+	"context"
+	"fmt"
+
+	"gocv.io/x/gocv"
+)
+
+// Landmarks returns the pose of the person in roi.
+func (e *Estimator) Landmarks(ctx context.Context, img gocv.Mat, roi ROI) (Landmarks, error) {
+	var l Landmarks
+	if e.landmark == nil {
+		return l, ErrClosed
+	}
+	if err := checkImage(img); err != nil {
+		return l, err
+	}
+	if !roi.Valid() {
+		return l, fmt.Errorf("%w: %+v", ErrROI, roi)
+	}
+	if err := e.cropper.cut(img, roi); err != nil {
+		return l, err
+	}
+	out, err := e.run(ctx, e.landmark, e.landmarkIn)
+	if err != nil {
+		return l, err
+	}
+	points := e.points[:]
+	decodePoints(&e.points, out[outPoints].F32)
+	refine(points, out[outHeat].F32)
+	toPicture(points, roi)
+	if !finite(points) {
+		return l, nil // the model lost itself: nobody is there
+	}
+	copy(l.Points[:], points)
+	decodeWorld(&l.World, out[outWorld].F32, roi.Rotation)
+	l.Presence = float64(out[outPresence].F32[0])
+	centre, rim := points[nextCentre], points[nextRim]
+	l.Next = alignedROI(Point2{centre.X, centre.Y}, Point2{rim.X, rim.Y})
+	return l, nil
+}

@@ -1,0 +1,43 @@
+package blazepose
+
+import "math"
+
+// The heatmaps say per point how likely it is at each place of a coarse grid. The points themselves are guessed
+// without looking at them, and are a little better when moved to the heat's centre.
+const (
+	heatSide = 64
+	// heatReach is how many cells the search goes to each side of the guess.
+	heatReach = 3
+	// minHeat is the probability that the best cell needs, or the guess stays.
+	minHeat = 0.5
+)
+
+// refine moves each point, in crop pixels, to the centre of the heat around it. heat holds one map of heatSide
+// rows per point, in logits.
+func refine(points []Point, heat []float32) {
+	for i := range points {
+		refinePoint(&points[i], heat[i*heatSide*heatSide:(i+1)*heatSide*heatSide])
+	}
+}
+
+func refinePoint(p *Point, heat []float32) {
+	const cell = cropSide / heatSide
+	if !(p.X >= 0 && p.X < cropSide && p.Y >= 0 && p.Y < cropSide) {
+		return
+	}
+	column, row := int(p.X)/cell, int(p.Y)/cell
+	var sum, sumX, sumY float64
+	best := math.Inf(-1)
+	for y := max(row-heatReach, 0); y <= min(row+heatReach, heatSide-1); y++ {
+		for x := max(column-heatReach, 0); x <= min(column+heatReach, heatSide-1); x++ {
+			v := sigmoid(float64(heat[y*heatSide+x]))
+			best = max(best, v)
+			sum += v
+			sumX += v * float64(x)
+			sumY += v * float64(y)
+		}
+	}
+	if best >= minHeat {
+		p.X, p.Y = sumX/sum*cell, sumY/sum*cell
+	}
+}
