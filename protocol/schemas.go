@@ -17,3 +17,5 @@ func Schemas() fs.FS {
 	}
 	return sub
 }
+
+//go:generate go run ./ts/gen ./ts
