@@ -134,15 +134,18 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) validateQueue() error {
-	q, err := queue.NewQueue(queue.Options{RedisURL: c.RedisURL, Prefix: c.Prefix, Name: c.Queue})
-	if err == nil {
-		return q.Close()
+	var errs []error
+	redisURL := c.RedisURL
+	if _, err := queue.ParseRedisURL(redisURL); err != nil {
+		errs = append(errs, fault("REDIS_URL", "is not valid: %v", err))
+		redisURL = "redis://127.0.0.1" // the names are judged all the same
 	}
-	if errors.Is(err, queue.ErrBadName) {
-		return fault("QUEUE", "or %sPREFIX can't be used: %v", EnvPrefix, err)
+	q, err := queue.NewQueue(queue.Options{RedisURL: redisURL, Prefix: c.Prefix, Name: c.Queue})
+	if err != nil {
+		return errors.Join(append(errs, fault("QUEUE", "or %sPREFIX can't be used: %v", EnvPrefix, err))...)
 	}
 
-	return fault("REDIS_URL", "is not valid: %v", err)
+	return errors.Join(append(errs, q.Close())...)
 }
 
 func (c *Config) validateAddresses() error {

@@ -112,10 +112,19 @@ func Open(ctx context.Context, storageURL string, o Options) (Storage, error) {
 	o.Lifetime = cmp.Or(o.Lifetime, URLLifetime)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if loc.bucket != "" {
-		return openS3(ctx, loc, o)
+		return opened(openS3(ctx, loc, o))
 	}
 
-	return openFile(loc.dir, o)
+	return opened(openFile(loc.dir, o))
+}
+
+// opened keeps a nil pointer from becoming a Storage that is not nil.
+func opened[S Storage](s S, err error) (Storage, error) {
+	if err != nil {
+		return nil, err
+	}
+
+	return s, nil
 }
 
 func parse(storageURL string) (location, error) {

@@ -1,0 +1,137 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/posefleet/posefleet/control"
+	"github.com/posefleet/posefleet/protocol/webhook"
+)
+
+func TestLoadConfigDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := control.LoadConfig(map[string]string{"POSEFLEET_WORKER_SECRET": webhook.Generate(), "POSEFLEET_QUEUE": "", "HOME": "/root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{c.RedisURL, c.Prefix, c.Queue, c.Listen, c.PublicURL, c.DatabaseURL, c.StorageURL, c.LogFormat, c.LogLevel.String()}
+	want := []string{"redis://127.0.0.1:6379/0", "bull", "pose", ":8080", "", "sqlite:posefleet.db", "file:./storage", "json", "INFO"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Fatal(d)
+	}
+}
+
+// Each wrong value is named, all at once, and no secret is shown.
+func TestLoadConfigFaults(t *testing.T) {
+	t.Parallel()
+	_, err := control.LoadConfig(map[string]string{
+		"POSEFLEET_REDIS_URL": "http://127.0.0.1", "POSEFLEET_QUEUE": "a:b", "POSEFLEET_LISTEN": "nowhere", "POSEFLEET_PUBLIC_URL": "ftp://x",
+		"POSEFLEET_DATABASE_URL": "mysql://u:hidden@h/db", "POSEFLEET_STORAGE_URL": "gs://x", "POSEFLEET_WORKER_SECRET": "whsec_hidden",
+		"POSEFLEET_API_TOKEN": "hidden", "POSEFLEET_LOG_FORMAT": "xml", "POSEFLEET_LOG_LEVEL": "loud",
+	})
+	var named []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		name, _, _ := strings.Cut(line, " ")
+		named = append(named, name)
+	}
+	want := []string{"API_TOKEN", "DATABASE_URL", "LISTEN", "LOG_FORMAT", "LOG_LEVEL", "PUBLIC_URL", "QUEUE", "REDIS_URL", "STORAGE_URL", "WORKER_SECRET"}
+	slices.Sort(named)
+	for i := range want {
+		want[i] = "POSEFLEET_" + want[i]
+	}
+	if d := cmp.Diff(want, named); d != "" {
+		t.Errorf("%s\n%v", d, err)
+	}
+	if strings.Contains(err.Error(), "hidden") {
+		t.Errorf("a secret is shown: %v", err)
+	}
+	if _, ok := errors.AsType[*control.ConfigError](err); !ok {
+		t.Errorf("%T", err)
+	}
+	_, err = control.LoadConfig(nil)
+	if err == nil || err.Error() != "POSEFLEET_WORKER_SECRET is required" {
+		t.Errorf("an empty environment: %v", err)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	var flags []string
+	for _, v := range control.Variables() {
+		if v.Help == "" {
+			t.Errorf("%s has no help", v.Name)
+		}
+		flags = append(flags, v.Flag())
+	}
+	want := []string{
+		"redis-url", "prefix", "queue", "listen", "public-url", "database-url", "storage-url", "worker-secret", "api-token", "log-format", "log-level",
+	}
+	if d := cmp.Diff(want, flags); d != "" {
+		t.Fatal(d)
+	}
+}
+
+func TestTokenIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	c := control.Config{APIToken: token}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		if text := fmt.Sprintf(format, c); strings.Contains(text, token) {
+			t.Errorf("%s: %s", format, text)
+		}
+	}
+}
+
+// What can't be opened is an error of New, which leaves nothing behind: the address can be had again.
+func TestNewFails(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.stop()
+	for name, change := range map[string]func(*control.Config){
+		"database": func(c *control.Config) {
+			c.DatabaseURL = "sqlite:" + filepath.Join(t.TempDir(), "no", "such", "folder.db")
+		},
+		"storage": func(c *control.Config) { c.StorageURL = "file:/proc/self/nowhere" },
+		"config":  func(c *control.Config) { c.WorkerSecrets = nil },
+	} {
+		cfg := b.cfg
+		change(&cfg)
+		if s, err := control.New(t.Context(), cfg, nil); err == nil {
+			t.Errorf("%s: %v", name, s.Close())
+		}
+	}
+	s, err := control.New(t.Context(), b.cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := b.cfg
+	taken.Listen = s.Addr()
+	if _, err := control.New(t.Context(), taken, nil); err == nil {
+		t.Error("two on one address")
+	}
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Errorf("close without run: %v", err)
+	}
+}
+
+// A context that has ended before Run ends it at once.
+func TestRunEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.stop()
+	s, err := control.New(t.Context(), b.cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
