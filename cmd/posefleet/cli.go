@@ -89,7 +89,9 @@ func execute(args []string, h *host) (err error) {
 	return ctx.Run()
 }
 
-func newCLI() *cli { return &cli{Worker: newWorkerCmd(), Control: newControlCmd(), Enqueue: newEnqueueCmd()} }
+func newCLI() *cli {
+	return &cli{Worker: newWorkerCmd(), Control: newControlCmd(), Enqueue: newEnqueueCmd()}
+}
 
 // environMap turns NAME=value lines into a map; the last one of a name counts.
 func environMap(environ []string) map[string]string {
