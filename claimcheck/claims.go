@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/posefleet/posefleet/protocol"
@@ -147,8 +148,9 @@ func (c *Client) tries(ctx context.Context, k call) error {
 		if outlasts(ctx, wait) {
 			return failure.err
 		}
-		c.log.DebugContext(ctx, "control plane request is tried again", "operation", k.operation,
-			"analysis_id", k.analysisID, "status", failure.err.Status, "kind", string(failure.err.Kind), "wait", wait)
+		c.log.DebugContext(ctx, "control plane request is tried again", slog.String("operation", k.operation),
+			slog.String("analysis_id", k.analysisID), slog.Int("status", failure.err.Status),
+			slog.String("kind", string(failure.err.Kind)), slog.Duration("wait", wait))
 		if !sleep(ctx, wait) {
 			return c.stoppedCall(ctx, k)
 		}
@@ -158,7 +160,7 @@ func (c *Client) tries(ctx context.Context, k call) error {
 // stoppedCall tells a plain deadline, which is how a caller says how long it can wait, from being told to stop.
 func (c *Client) stoppedCall(ctx context.Context, k call) error {
 	err := stopped(ctx, k.operation)
-	if err == nil || context.Cause(ctx) != context.DeadlineExceeded {
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return &ClaimError{

@@ -73,11 +73,11 @@ func TestOtherRequests(t *testing.T) {
 			case "/v1/claims/an_1/renew":
 				ok(`{"leaseSeconds":90}`)(w, r)
 			case "/v1/claims/an_1/release":
-				w.WriteHeader(204)
+				w.WriteHeader(http.StatusNoContent)
 			case "/v1/claims/an_1/artifact":
 				ok(`{"url":"https://peer.test/put?`+canary+`","headers":{"a":"b"},"key":"k"}`)(w, r)
 			default:
-				w.WriteHeader(418)
+				w.WriteHeader(http.StatusTeapot)
 			}
 		}))
 		client := n.client(nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -117,9 +118,7 @@ func newRequest(ctx context.Context, method string, u *url.URL, body io.Reader) 
 
 // sign adds the headers of a signed JSON message.
 func sign(request *http.Request, signer *webhook.Signer, id string, body []byte) {
-	for name, values := range signer.Header(id, time.Now(), body) {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, signer.Header(id, time.Now(), body))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
 	request.ContentLength = int64(len(body))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -49,7 +50,7 @@ func (c *Client) Download(ctx context.Context, d Download) error {
 	if limit <= 0 {
 		limit = c.config.MaxInputBytes
 	}
-	t := &transfer{c: c, d: d, clip: d.Clip, limit: limit, log: c.log.With("clip", d.Clip.ID)}
+	t := &transfer{c: c, d: d, clip: d.Clip, limit: limit, log: c.log.With(slog.String("clip", d.Clip.ID))}
 	err := t.run(ctx)
 	if closeErr := t.close(); err == nil && closeErr != nil {
 		err = localFault(closeErr)
@@ -139,7 +140,7 @@ func (t *transfer) checkRoom(size int64) error {
 
 // recover decides how the download goes on after an outcome, or returns the fault that ends it.
 func (t *transfer) recover(ctx context.Context, out *outcome) error {
-	t.log.InfoContext(ctx, "download goes on", "reason", out.reason, "what", out.what, "offset", t.offset)
+	t.log.InfoContext(ctx, "download goes on", slog.String("reason", out.reason), slog.String("what", out.what), slog.Int64("offset", t.offset))
 	t.c.observer.DownloadResumed(out.reason)
 	switch out.verdict {
 	case verdictRetry:

@@ -54,10 +54,10 @@ func partial(data []byte, n int, then func(*http.Request)) http.HandlerFunc {
 			start, _ = strconv.Atoi(strings.TrimSuffix(spec, "-"))
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", start, len(data)-1, len(data)))
 			w.Header().Set("Content-Length", strconv.Itoa(len(data)-start))
-			w.WriteHeader(206)
+			w.WriteHeader(http.StatusPartialContent)
 		} else {
 			w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-			w.WriteHeader(200)
+			w.WriteHeader(http.StatusOK)
 		}
 		_, _ = w.Write(data[start:min(start+n, len(data))])
 		w.(http.Flusher).Flush()
@@ -136,7 +136,7 @@ func TestDownload(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(clipData)-1, len(clipData)))
-		w.WriteHeader(206)
+		w.WriteHeader(http.StatusPartialContent)
 		_, _ = w.Write(clipData)
 	}
 	unasked := func(w http.ResponseWriter, r *http.Request) {
@@ -164,10 +164,14 @@ func TestDownload(t *testing.T) {
 		{name: "chunked, nothing declared", handler: http.HandlerFunc(chunked), change: bare, requests: 1},
 		{name: "cut at once", handler: steps(cut, good), requests: 2, resumed: []string{"network"}},
 		{name: "cut after the head", handler: steps(cutAfter(clipData, 0), good), requests: 2, resumed: []string{"network"}},
-		{name: "cut at byte 1, 1000 and the last", handler: steps(cutAfter(clipData, 1), cutAfter(clipData, 1000), cutAfter(clipData, len(clipData)-1002), good),
-			requests: 4, resumed: []string{"network", "network", "network"}},
-		{name: "cut 8 times", handler: steps(slices.Concat(slices.Repeat([]http.HandlerFunc{cutAfter(clipData, 1000)}, 8), []http.HandlerFunc{good})...),
-			requests: 9, resumed: slices.Repeat([]string{"network"}, 8)},
+		{
+			name: "cut at byte 1, 1000 and the last", handler: steps(cutAfter(clipData, 1), cutAfter(clipData, 1000), cutAfter(clipData, len(clipData)-1002), good),
+			requests: 4, resumed: []string{"network", "network", "network"},
+		},
+		{
+			name: "cut 8 times", handler: steps(slices.Concat(slices.Repeat([]http.HandlerFunc{cutAfter(clipData, 1000)}, 8), []http.HandlerFunc{good})...),
+			requests: 9, resumed: slices.Repeat([]string{"network"}, 8),
+		},
 		{name: "cut for ever", handler: cutAfter(clipData, 10), code: protocol.CodeInputUnreachable, retryable: true, requests: 9},
 		{name: "stall before the head", handler: steps(silent, good), requests: 2, resumed: []string{"idle"}},
 		{name: "stall in the body", handler: steps(stallAfter(clipData, 70000), good), requests: 2, resumed: []string{"idle"}},
@@ -188,12 +192,16 @@ func TestDownload(t *testing.T) {
 		{name: "missing", handler: xmlError(404, "NoSuchKey", "x"), code: protocol.CodeInputMissing, requests: 1},
 		{name: "missing bucket", handler: xmlError(404, "NoSuchBucket", "x"), code: protocol.CodeInputMissing, requests: 1},
 		{name: "changed before", handler: object(clipData, `"e2"`), code: protocol.CodeInputMismatch, requests: 2, refreshes: 1},
-		{name: "changed, and the claim follows", handler: object(clipData, `"e2"`), requests: 2, refreshes: 1, resumed: []string{"changed"},
-			change: func(c *protocol.ClaimClip) { c.Headers = protocol.Headers{"x-fresh-etag": `"e2"`} }},
+		{
+			name: "changed, and the claim follows", handler: object(clipData, `"e2"`), requests: 2, refreshes: 1, resumed: []string{"changed"},
+			change: func(c *protocol.ClaimClip) { c.Headers = protocol.Headers{"x-fresh-etag": `"e2"`} },
+		},
 		{name: "changed in the middle", handler: steps(cutAfter(clipData, 5000), object(other, `"e2"`)), code: protocol.CodeInputMismatch, requests: 3, refreshes: 1},
 		{name: "another ETag in the answer", handler: steps(cutAfter(clipData, 5000), withoutMatch(object(other, `"e2"`))), code: protocol.CodeInputMismatch, requests: 3, refreshes: 1},
-		{name: "another object, ETag unknown to the claim", handler: steps(cutAfter(clipData, 5000), withoutMatch(object(other, `"e2"`)), good),
-			change: func(c *protocol.ClaimClip) { c.ETag = "" }, requests: 3, refreshes: 1, resumed: []string{"network", "changed"}},
+		{
+			name: "another object, ETag unknown to the claim", handler: steps(cutAfter(clipData, 5000), withoutMatch(object(other, `"e2"`)), good),
+			change: func(c *protocol.ClaimClip) { c.ETag = "" }, requests: 3, refreshes: 1, resumed: []string{"network", "changed"},
+		},
 		{name: "416 in the middle", handler: steps(cutAfter(clipData, 5000), xmlError(416, "InvalidRange", "x"), good), requests: 3, resumed: []string{"network", "status"}},
 		{name: "wrong bytes of the right length", handler: object(other, etag), code: protocol.CodeInputMismatch, requests: 2, refreshes: 1},
 		{name: "wrong bytes once", handler: steps(object(other, etag), good), requests: 2, refreshes: 1, resumed: []string{"changed"}},
@@ -209,23 +217,29 @@ func TestDownload(t *testing.T) {
 		{name: "206 without a range", handler: status(206, "abc"), code: protocol.CodeInputUnreachable, retryable: true, requests: 9},
 		{name: "redirect", handler: status(302, "", "Location", "http://evil.test/?"+canary), code: protocol.CodeInputUnreachable, retryable: true, requests: 1},
 		{name: "redirect that can't be parsed", handler: status(307, "", "Location", "http://[::/?"+canary), code: protocol.CodeInputUnreachable, retryable: true, requests: 1},
-		{name: "gzip, sum of the stored bytes", handler: withHeader("Content-Encoding", "gzip", object(gzipped(clipData), etag)), requests: 1,
+		{
+			name: "gzip, sum of the stored bytes", handler: withHeader("Content-Encoding", "gzip", object(gzipped(clipData), etag)), requests: 1,
 			change: func(c *protocol.ClaimClip) {
 				n := int64(len(gzipped(clipData)))
 				c.Size, c.SHA256 = &n, sum(gzipped(clipData))
-			}},
+			},
+		},
 		{name: "gzip, sum of the clip", handler: withHeader("Content-Encoding", "gzip", object(gzipped(clipData), etag)), requests: 1},
 		{name: "gzip in the header only, but the right bytes", handler: withHeader("Content-Encoding", "gzip", good), requests: 1},
 		{name: "gzip in the header only", handler: withHeader("Content-Encoding", "gzip", good), change: bare, code: protocol.CodeInputMismatch, requests: 1},
 		{name: "aws-chunked means nothing", handler: withHeader("Content-Encoding", "aws-chunked", good), requests: 1},
 		{name: "brotli", handler: withHeader("Content-Encoding", "br", good), code: protocol.CodeInputMismatch, requests: 1},
-		{name: "bomb", handler: withHeader("Content-Encoding", "gzip", object(gzipped(make([]byte, 1<<20)), etag)), change: bare, code: protocol.CodeInputTooLarge, requests: 1,
-			config: func(c *claimcheck.Config) { c.MaxInputBytes = 100 << 10 }},
+		{
+			name: "bomb", handler: withHeader("Content-Encoding", "gzip", object(gzipped(make([]byte, 1<<20)), etag)), change: bare, code: protocol.CodeInputTooLarge, requests: 1,
+			config: func(c *claimcheck.Config) { c.MaxInputBytes = 100 << 10 },
+		},
 		{name: "declared too large", handler: good, code: protocol.CodeInputTooLarge, requests: 0, config: func(c *claimcheck.Config) { c.MaxInputBytes = 1000 }},
 		{name: "announced too large", handler: good, change: bare, code: protocol.CodeInputTooLarge, requests: 1, config: func(c *claimcheck.Config) { c.MaxInputBytes = 1000 }},
 		{name: "counted too large", handler: http.HandlerFunc(chunked), change: bare, code: protocol.CodeInputTooLarge, requests: 1, config: func(c *claimcheck.Config) { c.MaxInputBytes = 1000 }},
-		{name: "no room on the disk", handler: good, change: func(c *protocol.ClaimClip) { n := int64(1) << 60; c.Size = &n }, code: protocol.CodeDiskFull, retryable: true, requests: 0,
-			config: func(c *claimcheck.Config) { c.MaxInputBytes = 1 << 61 }},
+		{
+			name: "no room on the disk", handler: good, change: func(c *protocol.ClaimClip) { n := int64(1) << 60; c.Size = &n }, code: protocol.CodeDiskFull, retryable: true, requests: 0,
+			config: func(c *claimcheck.Config) { c.MaxInputBytes = 1 << 61 },
+		},
 		{name: "host not allowed", handler: good, change: func(c *protocol.ClaimClip) { c.URL = "http://evil.test/?" + canary }, code: protocol.CodeHostNotAllowed, requests: 0},
 		{name: "a user in the URL", handler: good, change: func(c *protocol.ClaimClip) { c.URL = "http://u:c0ffee@" + host + "/" }, code: protocol.CodeHostNotAllowed, requests: 0},
 		{name: "another Host header", handler: good, change: func(c *protocol.ClaimClip) { c.Headers = protocol.Headers{"host": "evil.test"} }, code: protocol.CodeHostNotAllowed, requests: 0},
@@ -392,8 +406,10 @@ func TestDownloadStops(t *testing.T) {
 func TestDownloadKeepsRefreshErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gone := &claimcheck.ClaimError{Operation: "redeem", Kind: claimcheck.KindGone, Reason: protocol.GoneCancelled,
-			Fault: protocol.NewFault(protocol.CodeClaimGone, "the analysis is cancelled")}
+		gone := &claimcheck.ClaimError{
+			Operation: "redeem", Kind: claimcheck.KindGone, Reason: protocol.GoneCancelled,
+			Fault: protocol.NewFault(protocol.CodeClaimGone, "the analysis is cancelled"),
+		}
 		err := serve(t, http.HandlerFunc(expired)).client(nil).Download(t.Context(), claimcheck.Download{
 			Clip: plain(clip(clipData)), Path: filepath.Join(t.TempDir(), "c1"),
 			Refresh: func(context.Context) (protocol.ClaimClip, error) { return protocol.ClaimClip{}, gone },

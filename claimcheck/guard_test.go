@@ -19,13 +19,26 @@ func TestHosts(t *testing.T) {
 		url  string
 		want bool
 	}{
-		{"https://a.test/x", true}, {"https://a.test:999/x", true}, {"https://A.TEST./x", true}, {"http://a.test/", true},
-		{"https://b.test:8443/", true}, {"https://b.test/", false}, {"https://b.test:8444/", false},
-		{"https://bucket.s3.eu.amazonaws.com/k", true}, {"https://a.b.s3.eu.amazonaws.com/k", true},
-		{"https://s3.eu.amazonaws.com/k", false}, {"https://evils3.eu.amazonaws.com/k", false},
-		{"https://s3.eu.amazonaws.com.evil.test/k", false}, {"https://x.a.test/", false}, {"https://xa.test/", false},
-		{"https://[::1]:9000/", true}, {"https://[::1]/", false}, {"https://10.0.0.7/", true}, {"https://10.0.0.70/", false},
-		{"https://upper.test/", true}, {"https://a.test@evil.test/", false},
+		{"https://a.test/x", true},
+		{"https://a.test:999/x", true},
+		{"https://A.TEST./x", true},
+		{"http://a.test/", true},
+		{"https://b.test:8443/", true},
+		{"https://b.test/", false},
+		{"https://b.test:8444/", false},
+		{"https://bucket.s3.eu.amazonaws.com/k", true},
+		{"https://a.b.s3.eu.amazonaws.com/k", true},
+		{"https://s3.eu.amazonaws.com/k", false},
+		{"https://evils3.eu.amazonaws.com/k", false},
+		{"https://s3.eu.amazonaws.com.evil.test/k", false},
+		{"https://x.a.test/", false},
+		{"https://xa.test/", false},
+		{"https://[::1]:9000/", true},
+		{"https://[::1]/", false},
+		{"https://10.0.0.7/", true},
+		{"https://10.0.0.70/", false},
+		{"https://upper.test/", true},
+		{"https://a.test@evil.test/", false},
 	}
 	for _, tc := range tests {
 		got, err := claimcheck.HostAllowed(list, tc.url)

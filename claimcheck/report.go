@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -96,7 +97,8 @@ func (r report) run(parent context.Context) (ReportOutcome, error) {
 		if n+1 >= min(limits.ResultTries, answer.maxTries) || outlasts(ctx, wait) {
 			return "", fmt.Errorf("report: %w", r.unreachable(n+1, answer))
 		}
-		r.c.log.InfoContext(ctx, "the result is posted again", "webhook_id", r.id, "try", n+1, "what", answer.what, "wait", wait)
+		r.c.log.InfoContext(ctx, "the result is posted again", slog.String("webhook_id", r.id), slog.Int("try", n+1),
+			slog.String("what", answer.what), slog.Duration("wait", wait))
 		if !sleep(ctx, wait) {
 			return "", stopped(parent, "report")
 		}

@@ -117,7 +117,7 @@ func TestReportRetryAfter(t *testing.T) {
 	date := func(d time.Duration) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", time.Now().Add(d).UTC().Format(http.TimeFormat))
-			w.WriteHeader(503)
+			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}
 	tests := []struct {
@@ -166,7 +166,7 @@ func TestReportSpreads(t *testing.T) {
 			if !first[id] {
 				first[id] = true
 				w.Header().Set("Retry-After", "20")
-				w.WriteHeader(503)
+				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		}))
 		client := n.client(nil)

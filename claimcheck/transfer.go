@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/posefleet/posefleet/protocol"
@@ -135,7 +136,7 @@ func setHeaders(request *http.Request, headers protocol.Headers) error {
 				return protocol.NewFault(protocol.CodeHostNotAllowed, "the Host header of the claim is not the URL's host")
 			}
 		case strings.EqualFold(name, "Content-Length"):
-			if value != fmt.Sprint(request.ContentLength) {
+			if value != strconv.FormatInt(request.ContentLength, 10) {
 				return protocol.NewRetryableFault(protocol.CodeUploadFailed, "the presigned length is not the artifact's")
 			}
 		default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -108,7 +109,7 @@ func (u *upload) request(ctx context.Context, target *url.URL, body io.Reader) (
 }
 
 func (u *upload) recover(ctx context.Context, out *outcome) error {
-	u.c.log.InfoContext(ctx, "upload is tried again", "reason", out.reason, "what", out.what)
+	u.c.log.InfoContext(ctx, "upload is tried again", slog.String("reason", out.reason), slog.String("what", out.what))
 	switch out.verdict {
 	case verdictRetry:
 		return u.again(ctx, out)

@@ -46,8 +46,10 @@ func TestUpload(t *testing.T) {
 		{name: "201", handler: status(201, ""), data: clipData, requests: 1},
 		{name: "small", handler: stored, data: []byte("{}"), requests: 1},
 		{name: "empty", handler: stored, data: nil, requests: 1},
-		{name: "presigned headers", handler: stored, data: []byte("{}"), requests: 1,
-			headers: protocol.Headers{"content-type": "application/gzip", "Content-Length": "2", "Host": host, "x-amz-checksum-sha256": "x"}},
+		{
+			name: "presigned headers", handler: stored, data: []byte("{}"), requests: 1,
+			headers: protocol.Headers{"content-type": "application/gzip", "Content-Length": "2", "Host": host, "x-amz-checksum-sha256": "x"},
+		},
 		{name: "reset", handler: steps(cut, stored), data: clipData, requests: 2},
 		{name: "silence", handler: steps(silent, stored), data: clipData, requests: 2},
 		{name: "SlowDown", handler: steps(xmlError(503, "SlowDown", ""), stored), data: clipData, requests: 2},

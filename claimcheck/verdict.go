@@ -3,6 +3,7 @@ package claimcheck
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"time"
@@ -115,6 +116,6 @@ func (c *Client) observeClock(response *http.Response) {
 	skew := time.Until(at).Seconds()
 	c.observer.ClockSkew(skew)
 	if math.Abs(skew) > webhook.Tolerance.Seconds()/2 {
-		c.log.Warn("the control plane's clock is far from this one: signatures will be refused", "skew_seconds", math.Round(skew))
+		c.log.Warn("the control plane's clock is far from this one: signatures will be refused", slog.Float64("skew_seconds", math.Round(skew)))
 	}
 }

@@ -26,12 +26,24 @@ func TestParseJobDataCodes(t *testing.T) {
 		data string
 		code protocol.Code
 	}{
-		{`{"v":1,"analysisId":"an_1"}`, ""}, {`{"v":1.0,"analysisId":"an_1"}`, ""}, {`{"analysisId":"an_1","x":[]}`, ""},
-		{`{"v":2,"analysisId":"an_1"}`, protocol.CodeUnsupportedVersion}, {`{"v":"1","analysisId":"an_1"}`, protocol.CodeUnsupportedVersion},
-		{`{"v":null,"analysisId":"an_1"}`, protocol.CodeUnsupportedVersion}, {`{"v":2,"analysis":{"id":7}}`, protocol.CodeUnsupportedVersion},
-		{`{"v":1}`, protocol.CodeInvalidJob}, {`{"v":1,"analysisId":7}`, protocol.CodeInvalidJob}, {`{"v":1,"analysisId":""}`, protocol.CodeInvalidJob},
-		{`null`, protocol.CodeInvalidJob}, {`[]`, protocol.CodeInvalidJob}, {`"x"`, protocol.CodeInvalidJob}, {``, protocol.CodeInvalidJob}, {`{`, protocol.CodeInvalidJob},
-		{`{"v":1,"analysisId":"123"}`, protocol.CodeInvalidID}, {`{"v":1,"analysisId":"meta"}`, protocol.CodeInvalidID}, {`{"v":1,"analysisId":"a:b"}`, protocol.CodeInvalidID},
+		{`{"v":1,"analysisId":"an_1"}`, ""},
+		{`{"v":1.0,"analysisId":"an_1"}`, ""},
+		{`{"analysisId":"an_1","x":[]}`, ""},
+		{`{"v":2,"analysisId":"an_1"}`, protocol.CodeUnsupportedVersion},
+		{`{"v":"1","analysisId":"an_1"}`, protocol.CodeUnsupportedVersion},
+		{`{"v":null,"analysisId":"an_1"}`, protocol.CodeUnsupportedVersion},
+		{`{"v":2,"analysis":{"id":7}}`, protocol.CodeUnsupportedVersion},
+		{`{"v":1}`, protocol.CodeInvalidJob},
+		{`{"v":1,"analysisId":7}`, protocol.CodeInvalidJob},
+		{`{"v":1,"analysisId":""}`, protocol.CodeInvalidJob},
+		{`null`, protocol.CodeInvalidJob},
+		{`[]`, protocol.CodeInvalidJob},
+		{`"x"`, protocol.CodeInvalidJob},
+		{``, protocol.CodeInvalidJob},
+		{`{`, protocol.CodeInvalidJob},
+		{`{"v":1,"analysisId":"123"}`, protocol.CodeInvalidID},
+		{`{"v":1,"analysisId":"meta"}`, protocol.CodeInvalidID},
+		{`{"v":1,"analysisId":"a:b"}`, protocol.CodeInvalidID},
 	}
 	for _, tc := range tests {
 		got, err := protocol.ParseJobData([]byte(tc.data))

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -101,7 +102,7 @@ func collect(schemas map[string]json.RawMessage) (constants, error) {
 	}
 	id := common.Defs.AnalysisID
 	if id.Pattern == "" || len(id.Not.AnyOf) == 0 || id.Not.AnyOf[0].Pattern == "" || common.Defs.ClipID.Pattern == "" {
-		return constants{}, fmt.Errorf("common.json has no patterns for ids")
+		return constants{}, errors.New("common.json has no patterns for ids")
 	}
 	return constants{
 		JobName: protocol.JobName, JobVersion: protocol.JobVersion, ExtractorProtocol: protocol.ExtractorProtocol,

@@ -150,8 +150,10 @@ func compile(t *testing.T, files map[string]string) (string, error) {
 	if err := os.Symlink(pkg, filepath.Join(dir, "node_modules", "@posefleet", "protocol")); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{filepath.Join(modules, "typescript", "bin", "tsc"), "--noEmit", "--strict", "--pretty", "false",
-		"--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext"}
+	args := []string{
+		filepath.Join(modules, "typescript", "bin", "tsc"), "--noEmit", "--strict", "--pretty", "false",
+		"--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext",
+	}
 	for name, source := range files {
 		if err := os.WriteFile(filepath.Join(dir, name+".ts"), []byte(source), 0o600); err != nil {
 			t.Fatal(err)
