@@ -18,6 +18,7 @@ export class Player {
     this.last = { index: -2, width: 0, height: 0 };
     this.listen();
     this.choose(clips[0].ID, false);
+    this.catchUp();
     this.follow();
   }
 
@@ -37,8 +38,12 @@ export class Player {
     $('scrubber').addEventListener('input', (e) => this.seek(Number(e.target.value)));
     $('clips')?.addEventListener('click', (e) => e.target.dataset.clip && this.choose(e.target.dataset.clip, true));
     document.addEventListener('keydown', (e) => this.key(e));
-    if (video.error) this.refused(); // it failed before anybody listened
-    if (video.readyState >= 1) this.fit(video.videoWidth, video.videoHeight);
+  }
+
+  // catchUp does what was missed before anybody listened.
+  catchUp() {
+    if (this.video.error) this.refused();
+    else if (this.video.readyState >= 1) this.fit(this.video.videoWidth, this.video.videoHeight);
   }
 
   key(event) {
@@ -55,7 +60,7 @@ export class Player {
     this.clip = this.clips.find((c) => c.ID === id);
     for (const b of document.querySelectorAll('#clips button')) b.setAttribute('aria-pressed', String(b.dataset.clip === id));
     this.alone?.stop();
-    Object.assign(this, { alone: null, offset: null, last: { index: -2 } });
+    Object.assign(this, { alone: null, pendingAlone: false, triedOriginal: false, offset: null, last: { index: -2 } });
     this.video.hidden = false;
     this.note('');
     for (const part of ['play', 'scrubbing']) $(part).hidden = true;
