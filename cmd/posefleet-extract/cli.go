@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -77,9 +78,22 @@ func commandOf(args []string) (command, []string) {
 	return command{programName, clipText, &clipCommand{}}, args
 }
 
+// nameFiles puts a folder in front of a file name that looks like a flag, so that it is none.
+func nameFiles(args []string) []string {
+	out := slices.Clone(args)
+	for i, a := range out {
+		if strings.HasPrefix(a, "-") && len(a) > 2 {
+			if info, err := os.Lstat(a); err == nil && info.Mode().IsRegular() {
+				out[i] = "./" + a
+			}
+		}
+	}
+	return out
+}
+
 // run parses the arguments, runs a command and returns the exit code.
 func run(ctx context.Context, args []string, s streams) int {
-	c, args := commandOf(args)
+	c, args := commandOf(nameFiles(args))
 	exited := -1
 	parser, err := kong.New(c.flags, kong.Name(c.name), kong.Description(c.description), kong.Writers(s.out, s.err),
 		kong.Exit(func(code int) { exited = code }),

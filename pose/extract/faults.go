@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"syscall"
@@ -16,6 +17,9 @@ func Fault(err error) *protocol.Fault {
 	}
 	if f, ok := errors.AsType[*media.Fault](err); ok {
 		return protocol.NewFault(protocol.Code(f.Code), f.Message).WithCause(err)
+	}
+	if errors.Is(err, context.Canceled) {
+		return protocol.NewRetryableFault(protocol.CodeInterrupted, "the work was stopped").WithCause(err)
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		return protocol.NewRetryableFault(protocol.CodeDiskFull, "there is no space left on the disk").WithCause(err)
