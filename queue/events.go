@@ -116,19 +116,18 @@ func (e *Events) RunFrom(ctx context.Context, after string, fn func(Event) error
 
 // read fixes the starting point first: reading from "now" in each call would lose what comes between two calls.
 func (e *Events) read(ctx context.Context, after *string) ([]redis.XMessage, error) {
-	c, err := e.line.get()
-	if err != nil {
-		return nil, err
-	}
+	c := e.line.get()
 
 	bound, cancel := context.WithTimeout(ctx, eventBlock+blockMargin)
 	defer cancel()
 
 	if *after == "" {
-		if *after, err = newestEvent(bound, c, e.keys); err != nil {
-			e.line.reset(err)
+		newest, err := newestEvent(bound, c, e.keys)
+		if err != nil {
 			return nil, err
 		}
+
+		*after = newest
 	}
 
 	select {
@@ -145,7 +144,6 @@ func (e *Events) read(ctx context.Context, after *string) ([]redis.XMessage, err
 	}
 
 	if err != nil {
-		e.line.reset(err)
 		return nil, fmt.Errorf("read events: %w", err)
 	}
 

@@ -33,7 +33,7 @@ func (w *Worker) wakeNext(h *hold) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), commandTimeout)
 	defer cancel()
 
-	if _, err := w.scripts.rewake.run(ctx, w.client, w.keys, ""); err != nil {
+	if _, err := w.scripts.rewake.run(ctx, w.client, w.keys); err != nil {
 		w.log.Debug("nobody woken", slog.Any("error", err))
 	}
 }

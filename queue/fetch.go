@@ -93,10 +93,7 @@ func (f *fetcher) run(ctx, work context.Context) {
 // introduce writes the queue's settings that tools look for, without touching what others have written. Adds do it too, so a failure
 // costs nothing.
 func (f *fetcher) introduce(ctx context.Context) {
-	c, err := f.w.claims.get()
-	if err != nil {
-		return
-	}
+	c := f.w.claims.get()
 
 	_ = c.HSetNX(ctx, f.w.keys.of(keyMeta), "opts.maxLenEvents", "10000").Err()
 }
@@ -195,10 +192,7 @@ func (f *fetcher) blockTime(now time.Time) time.Duration {
 // popMarker is one BZPOPMIN on the named connection. Its deadline is a little longer than the block, so that a half-open connection is
 // noticed.
 func (f *fetcher) popMarker(ctx context.Context, wait time.Duration) (due int64, popped bool, err error) {
-	c, err := f.w.block.get()
-	if err != nil {
-		return 0, false, err
-	}
+	c := f.w.block.get()
 
 	bound, cancel := context.WithTimeout(ctx, wait+blockMargin)
 	defer cancel()
@@ -211,7 +205,12 @@ func (f *fetcher) popMarker(ctx context.Context, wait time.Duration) (due int64,
 	}
 
 	if err != nil {
-		f.w.block.reset(err)
+		if letDown(err) {
+			// What has silenced this connection has probably silenced the others; finding out costs a timeout each.
+			f.w.claims.renew()
+			f.w.client.renew()
+		}
+
 		return 0, false, fmt.Errorf("wait for the marker: %w", err)
 	}
 
@@ -256,7 +255,7 @@ func (f *fetcher) rewake(ctx context.Context) error {
 		return nil
 	}
 
-	if err := f.runRewake(ctx, "1", commandTimeout); err != nil {
+	if err := f.runRewake(ctx, commandTimeout); err != nil {
 		f.drained = false
 		return err
 	}
@@ -266,17 +265,11 @@ func (f *fetcher) rewake(ctx context.Context) error {
 	return nil
 }
 
-func (f *fetcher) runRewake(ctx context.Context, always string, timeout time.Duration) error {
-	c, err := f.w.claims.get()
-	if err != nil {
-		return err
-	}
-
+func (f *fetcher) runRewake(ctx context.Context, timeout time.Duration) error {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 
-	if _, err := f.w.scripts.rewake.run(bound, c, f.w.keys, always); err != nil {
-		f.w.claims.reset(err)
+	if _, err := f.w.scripts.rewake.run(bound, f.w.claims, f.w.keys); err != nil {
 		return err
 	}
 
@@ -317,11 +310,6 @@ func (f *fetcher) claim(ctx, work context.Context, slot Slot) error {
 }
 
 func (f *fetcher) take(ctx context.Context, token string) (*taken, error) {
-	c, err := f.w.claims.get()
-	if err != nil {
-		return nil, err
-	}
-
 	// A claim that has been sent is not abandoned for a drain: its job would be active without a worker.
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
 	defer cancel()
@@ -333,10 +321,9 @@ func (f *fetcher) take(ctx context.Context, token string) (*taken, error) {
 		limitMax, limitDuration = strconv.Itoa(l.Max), formatMillis(toMillis(l.Duration))
 	}
 
-	reply, err := f.w.scripts.take.run(bound, c, f.w.keys,
+	reply, err := f.w.scripts.take.run(bound, f.w.claims, f.w.keys,
 		time.Now().UnixMilli(), token, o.LockDuration.Milliseconds(), o.WorkerName, limitMax, limitDuration)
 	if err != nil {
-		f.w.claims.reset(err)
 		return nil, err
 	}
 
@@ -436,17 +423,11 @@ func (f *fetcher) reclaim(ctx, work context.Context, token string, slot Slot) (b
 }
 
 func (f *fetcher) findClaimed(ctx context.Context, token string) (*taken, error) {
-	c, err := f.w.claims.get()
-	if err != nil {
-		return nil, err
-	}
-
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
 	defer cancel()
 
-	reply, err := f.w.scripts.reclaim.run(bound, c, f.w.keys, token, f.w.opts.LockDuration.Milliseconds())
+	reply, err := f.w.scripts.reclaim.run(bound, f.w.claims, f.w.keys, token, f.w.opts.LockDuration.Milliseconds())
 	if err != nil {
-		f.w.claims.reset(err)
 		return nil, err
 	}
 
@@ -479,7 +460,7 @@ func (f *fetcher) leave(work context.Context) {
 	}
 
 	// Also without a popped marker of our own: the interrupted block may have popped one whose answer we did not see.
-	if err := f.runRewake(work, flag(f.popped), leaveTimeout); err != nil {
+	if err := f.runRewake(work, leaveTimeout); err != nil {
 		f.w.log.Debug("wake-up not put back", slog.Any("error", err))
 	}
 }

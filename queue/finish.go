@@ -209,7 +209,7 @@ func (w *Worker) finishedBefore(h *hold, target string, now int64) bool {
 		var found map[string]string
 
 		err := w.writeOnce(h, func(ctx context.Context) (err error) {
-			found, err = w.client.HGetAll(ctx, w.keys.job(h.job.ID)).Result()
+			found, err = w.client.get().HGetAll(ctx, w.keys.job(h.job.ID)).Result()
 			return err
 		})
 		if err == nil {

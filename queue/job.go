@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Job is a job as stored when it was read or taken.
@@ -53,7 +51,7 @@ type Job struct {
 
 // desk is what a Job needs to write to its own keys.
 type desk struct {
-	client  redis.UniversalClient
+	line    *line
 	scripts *scripts
 	keys    keys
 	// token is that of the running attempt, "" for a job that was only read; lost tells that it is not ours any more.
@@ -73,7 +71,7 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 		return err
 	}
 
-	if _, err := j.desk.scripts.progress.code(ctx, j.desk.client, j.desk.keys, j.ID, j.ID, text, j.desk.token); err != nil {
+	if _, err := j.desk.scripts.progress.code(ctx, j.desk.line, j.desk.keys, j.ID, j.ID, text, j.desk.token); err != nil {
 		return fmt.Errorf("update progress of job %s: %w", j.ID, err)
 	}
 
@@ -88,7 +86,7 @@ func (j *Job) Log(ctx context.Context, row string) error {
 		return err
 	}
 
-	_, err := j.desk.scripts.log.code(ctx, j.desk.client, j.desk.keys, j.ID, j.ID, row, j.Opts.KeepLogs, j.desk.token)
+	_, err := j.desk.scripts.log.code(ctx, j.desk.line, j.desk.keys, j.ID, j.ID, row, j.Opts.KeepLogs, j.desk.token)
 	if err != nil {
 		return fmt.Errorf("log to job %s: %w", j.ID, err)
 	}

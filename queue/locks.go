@@ -39,7 +39,7 @@ type holds struct {
 func (w *Worker) hold(work context.Context, j *Job, token string, sent time.Time) *hold {
 	h := &hold{job: j, token: token, gone: make(chan struct{}), until: sent.Add(w.opts.LockDuration), renewed: sent}
 	h.ctx, h.cancel = context.WithCancelCause(work)
-	j.desk = &desk{client: w.client, scripts: w.scripts, keys: w.keys, token: token, lost: h.isLost}
+	j.desk = &desk{line: w.client, scripts: w.scripts, keys: w.keys, token: token, lost: h.isLost}
 
 	h.mu.Lock()
 	h.timer = time.AfterFunc(time.Until(h.until), h.expire)
@@ -250,14 +250,8 @@ func (w *Worker) extend(ctx context.Context, due []*hold) (map[string]bool, erro
 		args = append(args, h.job.ID, h.token)
 	}
 
-	c, err := w.renew.get()
+	reply, err := w.scripts.extend.run(ctx, w.renew, w.keys, args...)
 	if err != nil {
-		return nil, err
-	}
-
-	reply, err := w.scripts.extend.run(ctx, c, w.keys, args...)
-	if err != nil {
-		w.renew.reset(err)
 		return nil, err
 	}
 

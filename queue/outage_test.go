@@ -151,11 +151,10 @@ func TestHalfOpen(t *testing.T) {
 	q := direct.queue("q")
 	id := k.add(q, "n", nil, JobOptions{})
 	last := w.Status().LastFetch
+	began := time.Now()
 
 	// The worker is stuck in a connection that will never answer; new ones work.
 	p.setMute(false)
-
-	began := time.Now()
 
 	k.awaitState(q, id, StateCompleted)
 

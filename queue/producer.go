@@ -57,7 +57,7 @@ func (o *Options) resolve() (redis.UniversalOptions, keys, *slog.Logger, error) 
 // Queue adds, reads and steers jobs. It is safe for concurrent use.
 type Queue struct {
 	keys    keys
-	client  redis.UniversalClient
+	client  *line
 	scripts *scripts
 }
 
@@ -90,18 +90,22 @@ func NewQueue(o Options) (*Queue, error) {
 		return nil, err
 	}
 
-	return &Queue{keys: k, client: newClient(base, profile{timeout: commandTimeout}), scripts: s}, nil
+	return &Queue{keys: k, client: newHub(base), scripts: s}, nil
 }
 
 // Name is the queue's name.
 func (q *Queue) Name() string { return q.keys.name }
 
 // Close gives the connections back.
-func (q *Queue) Close() error { return q.client.Close() }
+func (q *Queue) Close() error {
+	q.client.close()
+
+	return nil
+}
 
 // Ping reports whether Redis answers.
 func (q *Queue) Ping(ctx context.Context) error {
-	if err := q.client.Ping(ctx).Err(); err != nil {
+	if err := q.client.get().Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("ping redis: %w", err)
 	}
 
@@ -148,7 +152,7 @@ func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
 		all[i] = args
 	}
 
-	pipe := q.client.Pipeline()
+	pipe := q.client.get().Pipeline()
 	cmds := make([]*redis.Cmd, len(all))
 
 	for i, args := range all {

@@ -19,6 +19,7 @@ type proxy struct {
 	times int    // how many more are to be lost
 	mute  bool   // connections are open, and nothing passes any more
 	conns map[net.Conn]bool
+	links []*link
 	done  sync.WaitGroup
 }
 
@@ -54,12 +55,18 @@ func (p *proxy) lostAnswers() int {
 	return p.lost
 }
 
-// setMute makes all connections half open, or heals the network for new ones.
+// setMute makes all connections half open for ever, or heals the network for new ones.
 func (p *proxy) setMute(mute bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	p.mute = mute
+
+	for _, l := range p.links {
+		l.mu.Lock()
+		l.dead = l.dead || mute
+		l.mu.Unlock()
+	}
 }
 
 func (p *proxy) isMute() bool {
@@ -94,11 +101,13 @@ func (p *proxy) accept() {
 			continue
 		}
 
+		l := &link{p: p, client: client, server: server, dead: p.isMute()}
+
 		p.mu.Lock()
 		p.conns[client], p.conns[server] = true, true
+		p.links = append(p.links, l)
 		p.mu.Unlock()
 
-		l := &link{p: p, client: client, server: server}
 		p.done.Go(l.up)   // end with either connection
 		p.done.Go(l.down) //
 	}
@@ -184,8 +193,6 @@ func (l *link) down() {
 func (l *link) silent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-
-	l.dead = l.dead || l.p.isMute()
 
 	return l.dead
 }

@@ -42,7 +42,7 @@ type WorkerInfo struct {
 
 // Job reads a job; ErrJobNotFound if there is none.
 func (q *Queue) Job(ctx context.Context, id string) (*Job, error) {
-	fields, err := q.client.HGetAll(ctx, q.keys.job(id)).Result()
+	fields, err := q.client.get().HGetAll(ctx, q.keys.job(id)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read job %s: %w", id, err)
 	}
@@ -52,7 +52,7 @@ func (q *Queue) Job(ctx context.Context, id string) (*Job, error) {
 	}
 
 	j, err := decodeJob(id, fields)
-	j.desk = &desk{client: q.client, scripts: q.scripts, keys: q.keys}
+	j.desk = &desk{line: q.client, scripts: q.scripts, keys: q.keys}
 
 	return j, err
 }
@@ -71,7 +71,7 @@ func (q *Queue) State(ctx context.Context, id string) (State, error) {
 
 // Counts counts the jobs of each state.
 func (q *Queue) Counts(ctx context.Context) (Counts, error) {
-	pipe := q.client.Pipeline()
+	pipe := q.client.get().Pipeline()
 	wait, paused, active := pipe.LLen(ctx, q.keys.of(keyWait)), pipe.LLen(ctx, q.keys.of(keyPaused)), pipe.LLen(ctx, q.keys.of(keyActive))
 	delayed, prioritized := pipe.ZCard(ctx, q.keys.of(keyDelayed)), pipe.ZCard(ctx, q.keys.of(keyPrioritized))
 	children := pipe.ZCard(ctx, q.keys.of(keyWaitingChildren))
@@ -106,9 +106,9 @@ func (q *Queue) IDs(ctx context.Context, state State, from, limit int64) ([]stri
 	case StateActive:
 		ids, err = q.listTail(ctx, keyActive, from, limit)
 	case StateCompleted, StateFailed:
-		ids, err = q.client.ZRevRange(ctx, q.keys.of(string(state)), from, from+limit-1).Result()
+		ids, err = q.client.get().ZRevRange(ctx, q.keys.of(string(state)), from, from+limit-1).Result()
 	case StateDelayed, StatePrioritized, StateWaitingChildren:
-		ids, err = q.client.ZRange(ctx, q.keys.of(string(state)), from, from+limit-1).Result()
+		ids, err = q.client.get().ZRange(ctx, q.keys.of(string(state)), from, from+limit-1).Result()
 	default:
 		return nil, fmt.Errorf("list %q jobs: %w", state, ErrNotInState)
 	}
@@ -127,7 +127,7 @@ func (q *Queue) waitingIDs(ctx context.Context, from, limit int64) ([]string, er
 		return ids, err
 	}
 
-	length, err := q.client.LLen(ctx, q.keys.of(keyWait)).Result()
+	length, err := q.client.get().LLen(ctx, q.keys.of(keyWait)).Result()
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (q *Queue) waitingIDs(ctx context.Context, from, limit int64) ([]string, er
 
 // listTail reads a list from its right end, where the next job is; markers of old majors are left out.
 func (q *Queue) listTail(ctx context.Context, key string, from, limit int64) ([]string, error) {
-	raw, err := q.client.LRange(ctx, q.keys.of(key), -from-limit, -from-1).Result()
+	raw, err := q.client.get().LRange(ctx, q.keys.of(key), -from-limit, -from-1).Result()
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (q *Queue) listTail(ctx context.Context, key string, from, limit int64) ([]
 
 // Logs reads the job's log, oldest row first.
 func (q *Queue) Logs(ctx context.Context, id string) ([]string, error) {
-	rows, err := q.client.LRange(ctx, q.keys.logs(id), 0, -1).Result()
+	rows, err := q.client.get().LRange(ctx, q.keys.logs(id), 0, -1).Result()
 	if err != nil {
 		return nil, fmt.Errorf("logs of job %s: %w", id, err)
 	}
@@ -167,7 +167,7 @@ func (q *Queue) Logs(ctx context.Context, id string) ([]string, error) {
 
 // Workers lists the workers that are connected to the queue. It needs the right to call CLIENT LIST. On a cluster it asks one node.
 func (q *Queue) Workers(ctx context.Context) ([]WorkerInfo, error) {
-	list, err := q.client.ClientList(ctx).Result()
+	list, err := q.client.get().ClientList(ctx).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list workers: %w", err)
 	}

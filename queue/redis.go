@@ -36,6 +36,8 @@ func ParseRedisURL(s string) (*redis.UniversalOptions, error) {
 
 	rest, query, _ := strings.Cut(rest, "?")
 
+	rest = strings.ReplaceAll(rest, ","+scheme+"://", ",") // a list of whole addresses is a list, too
+
 	// The host list is cut off by hand: net/url refuses more than one host.
 	hosts, path, _ := strings.Cut(rest, "/")
 	o := &redis.UniversalOptions{}
@@ -76,7 +78,7 @@ func credentials(o *redis.UniversalOptions, userinfo string) error {
 
 func addresses(o *redis.UniversalOptions, scheme, hosts string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
-		host = strings.TrimPrefix(strings.TrimSpace(host), scheme+"://")
+		host = strings.TrimSpace(host)
 		if host == "" {
 			return fmt.Errorf("%w: no host", ErrBadRedisURL)
 		}
@@ -202,63 +204,5 @@ func nameConnection(p profile) func(context.Context, *redis.Conn) error {
 		}
 
 		return err
-	}
-}
-
-// line is a client with one connection for one actor. reset throws the connection away, so that the next call starts afresh whatever
-// state the old one was in: half open, to a server that is no longer the master, in the middle of an answer. close interrupts a
-// call that blocks, which cancelling its context does not.
-type line struct {
-	mu     sync.Mutex
-	open   func() redis.UniversalClient
-	client redis.UniversalClient // nil: opened by the next get
-	closed bool
-}
-
-func newLine(base redis.UniversalOptions, p profile) *line {
-	p.pool = 1
-
-	return &line{open: func() redis.UniversalClient { return newClient(base, p) }}
-}
-
-func (l *line) get() (redis.UniversalClient, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	if l.closed {
-		return nil, ErrClosed
-	}
-
-	if l.client == nil {
-		l.client = l.open()
-	}
-
-	return l.client, nil
-}
-
-// reset closes the connection unless the error is a sound answer of a sound server.
-func (l *line) reset(err error) {
-	if isReply(err) && !redis.HasErrorPrefix(err, "READONLY") && !strings.Contains(err.Error(), "-READONLY") {
-		return
-	}
-
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	l.drop()
-}
-
-func (l *line) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	l.closed = true
-	l.drop()
-}
-
-func (l *line) drop() {
-	if l.client != nil {
-		_ = l.client.Close() // nothing can be done about it
-		l.client = nil
 	}
 }

@@ -91,7 +91,7 @@ func (w *Worker) iterate(ctx context.Context, j *Job, now int64) error {
 }
 
 func (w *Worker) readSchedule(ctx context.Context, id string) (fields map[string]string, pending int64, err error) {
-	pipe := w.client.Pipeline()
+	pipe := w.client.get().Pipeline()
 	hash := pipe.HGetAll(ctx, w.keys.schedule(id))
 	score := pipe.ZScore(ctx, w.keys.of(keyRepeat), id)
 

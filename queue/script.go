@@ -100,7 +100,9 @@ func join(to *strings.Builder, file string, seen *[]string) error {
 
 // run calls the script by its sum and, where the server doesn't know it (restart, SCRIPT FLUSH, failover), by its text. It calls the
 // script at most once: go-redis' own retries are off, and whether a lost answer may be asked for again is the caller's decision.
-func (s *script) run(ctx context.Context, c redis.Scripter, k keys, args ...any) (any, error) {
+func (s *script) run(ctx context.Context, l *line, k keys, args ...any) (any, error) {
+	c := l.get()
+
 	reply, err := c.EvalSha(ctx, s.sha, []string{k.base}, args...).Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = c.Eval(ctx, s.body, []string{k.base}, args...).Result()
@@ -114,8 +116,8 @@ func (s *script) run(ctx context.Context, c redis.Scripter, k keys, args ...any)
 }
 
 // code runs a script that answers a number and turns a negative one into a *ScriptError.
-func (s *script) code(ctx context.Context, c redis.Scripter, k keys, id string, args ...any) (int64, error) {
-	reply, err := s.run(ctx, c, k, args...)
+func (s *script) code(ctx context.Context, l *line, k keys, id string, args ...any) (int64, error) {
+	reply, err := s.run(ctx, l, k, args...)
 	if err != nil {
 		return 0, err
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -33,41 +34,66 @@ func (w *Worker) checkStalled(ctx context.Context) {
 // checkStalledOnce answers when to look again.
 func (w *Worker) checkStalledOnce(ctx context.Context) (time.Duration, error) {
 	interval := w.opts.StalledInterval
+	step := &stalledStep{}
 
+	for first := true; first || step.rest > 0; first = false {
+		var err error
+		if step, err = w.runStalled(ctx, step.rest > 0); err != nil {
+			return 0, err
+		}
+
+		w.report(step)
+	}
+
+	next := interval
+	if step.left > 0 {
+		next = min(step.left, interval)
+	}
+
+	return next + time.Millisecond + rand.N(interval/100+1), nil
+}
+
+// stalledStep is one answer of the script.
+type stalledStep struct {
+	left              time.Duration // until the next check may run
+	recovered, thrown []any
+	rest              int64 // suspects left over for another step
+}
+
+func (w *Worker) runStalled(ctx context.Context, goOn bool) (*stalledStep, error) {
 	bound, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 
 	reply, err := w.scripts.stalled.run(bound, w.client, w.keys,
-		time.Now().UnixMilli(), interval.Milliseconds(), w.opts.MaxStalledCount)
+		time.Now().UnixMilli(), w.opts.StalledInterval.Milliseconds(), w.opts.MaxStalledCount, flag(goOn))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 
 	parts, _ := reply.([]any)
-	if len(parts) < 3 {
-		return 0, errBadReply
+	if len(parts) < 4 {
+		return nil, fmt.Errorf("stalled check: %w", errBadReply)
 	}
 
+	step := &stalledStep{}
 	left, _ := parts[0].(int64)
-	recovered, _ := parts[1].([]any)
-	thrown, _ := parts[2].([]any)
+	step.left = time.Duration(left) * time.Millisecond
+	step.recovered, _ = parts[1].([]any)
+	step.thrown, _ = parts[2].([]any)
+	step.rest, _ = parts[3].(int64)
 
-	if len(recovered) > 0 {
-		w.log.Warn("put stalled jobs back", slog.Int("count", len(recovered)), slog.Any("job_ids", firstFew(recovered)))
-		w.watch.Stalled(len(recovered))
+	return step, nil
+}
+
+func (w *Worker) report(step *stalledStep) {
+	if n := len(step.recovered); n > 0 {
+		w.log.Warn("put stalled jobs back", slog.Int("count", n), slog.Any("job_ids", firstFew(step.recovered)))
+		w.watch.Stalled(n)
 	}
 
-	if len(thrown) > 0 {
-		w.log.Warn("threw away active ids of jobs that do not exist", slog.Int("count", len(thrown)),
-			slog.Any("job_ids", firstFew(thrown)))
+	if n := len(step.thrown); n > 0 {
+		w.log.Warn("threw away active ids of jobs that do not exist", slog.Int("count", n), slog.Any("job_ids", firstFew(step.thrown)))
 	}
-
-	next := interval
-	if left > 0 {
-		next = min(time.Duration(left)*time.Millisecond, interval)
-	}
-
-	return next + time.Millisecond + rand.N(interval/100+1), nil
 }
 
 func firstFew(ids []any) []any { return ids[:min(len(ids), 10)] }

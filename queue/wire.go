@@ -324,7 +324,10 @@ func encodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-func toMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// toMillis keeps whole milliseconds exact, however many they are.
+func toMillis(d time.Duration) float64 {
+	return float64(d/time.Millisecond) + float64(d%time.Millisecond)/float64(time.Millisecond)
+}
 
 // duration of stored milliseconds, which may be a fraction, absurdly long or not a number.
 func duration(ms float64) time.Duration {
@@ -333,11 +336,15 @@ func duration(ms float64) time.Duration {
 	switch {
 	case math.IsNaN(ms):
 		return 0
-	case math.Abs(ms) >= most:
-		return time.Duration(math.Copysign(math.MaxInt64, ms))
+	case ms >= most:
+		return math.MaxInt64
+	case ms <= -most:
+		return math.MinInt64
 	}
 
-	return time.Duration(ms * float64(time.Millisecond))
+	whole := math.Floor(ms)
+
+	return time.Duration(whole)*time.Millisecond + time.Duration((ms-whole)*float64(time.Millisecond))
 }
 
 func fromMillis(ms float64) time.Time { return time.UnixMilli(int64(math.Floor(ms))) }

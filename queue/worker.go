@@ -137,10 +137,10 @@ type Worker struct {
 	id      string // makes tokens unique
 
 	base   redis.UniversalOptions
-	client redis.UniversalClient // finish, progress, log, stalled check
-	block  *line                 // BZPOPMIN only; carries the name
-	claims *line                 // take, reclaim, rewake
-	renew  *line                 // extend
+	client *line // a pool: finish, progress, log, stalled check
+	block  *line // BZPOPMIN only; carries the name
+	claims *line // take, reclaim, rewake
+	renew  *line // extend
 
 	started  atomic.Bool
 	draining chan struct{} // closed by Drain
@@ -213,7 +213,7 @@ func (w *Worker) connect() {
 
 	renewal := min(max(w.opts.LockDuration/8, 50*time.Millisecond), 2*time.Second)
 
-	w.client = newClient(w.base, profile{timeout: commandTimeout})
+	w.client = newHub(w.base)
 	w.claims = newLine(w.base, profile{timeout: commandTimeout})
 	w.renew = newLine(w.base, profile{timeout: renewal})
 	w.block = newLine(w.base, profile{timeout: maxBlock + blockMargin, name: w.keys.clientName(kind), onName: func(err error) {
@@ -278,7 +278,7 @@ func (w *Worker) disconnect() {
 	w.block.close()
 	w.claims.close()
 	w.renew.close()
-	_ = w.client.Close() // nothing can be done about it
+	w.client.close()
 }
 
 // Drain stops fetching at once. Running jobs go on with their locks renewed, and Run returns nil when the last of them has ended.

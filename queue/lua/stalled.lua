@@ -4,18 +4,22 @@
 --
 -- KEYS[1]  queue base
 -- ARGV     1 now ms   2 ms between two checks of the whole queue   3 how many times a job may stall
--- Returns  {ms until the next check may run, {recovered ids}, {ids thrown away because they had no hash}}
+--          4 "1" = go on with a check that left suspects over
+-- Returns  {ms until the next check may run, {recovered ids}, {ids thrown away because they had no hash}, suspects left over}
 local q, most = KEYS[1], tonumber(ARGV[3])
 
-local left = redis.call("PTTL", q .. "stalled-check")
-if left ~= -2 then
-  return { left, {}, {} }
+if ARGV[4] ~= "1" then
+  local left = redis.call("PTTL", q .. "stalled-check")
+  if left ~= -2 then
+    return { left, {}, {}, 0 }
+  end
+  redis.call("SET", q .. "stalled-check", ARGV[1], "PX", ARGV[2])
+  trim_events(q)
 end
-redis.call("SET", q .. "stalled-check", ARGV[1], "PX", ARGV[2])
-trim_events(q)
 
-local suspects = redis.call("SMEMBERS", q .. "stalled")
-redis.call("DEL", q .. "stalled")
+-- A great many suspects are looked into in several steps, between which others get their turn. Should the caller die, those left over
+-- are still in the set at the next check.
+local suspects = redis.call("SPOP", q .. "stalled", 2000)
 
 -- Taking ids off a long list one by one would be quadratic; many suspects are taken off in one pass.
 local function active_remover()
@@ -83,8 +87,12 @@ if #recovered > 0 then
   wake(q)
 end
 
+local rest = redis.call("SCARD", q .. "stalled")
+if rest > 0 then
+  return { tonumber(ARGV[2]), recovered, thrown, rest }
+end
 local active = redis.call("LRANGE", q .. "active", 0, -1)
 for i = 1, #active, 5000 do
   redis.call("SADD", q .. "stalled", unpack(active, i, math.min(i + 4999, #active)))
 end
-return { tonumber(ARGV[2]), recovered, thrown }
+return { tonumber(ARGV[2]), recovered, thrown, 0 }

@@ -1,0 +1,45 @@
+// Package queue is BullMQ in Go: it adds, works, reads and steers jobs in the same Redis keys as BullMQ's Node library, majors 5 and 6,
+// so that producers, workers and dashboards of both languages share queues. It imports go-redis and nothing else that is heavy.
+//
+// # A tour
+//
+// A [Queue] is for producers and operators. [Queue.Add] stores a job; with [JobOptions].JobID a second job of that id is refused
+// ([Added].Duplicate), which makes an add safe to repeat. [Queue.AddBulk] adds many in one round trip. [Queue.Job], [Queue.State],
+// [Queue.Counts], [Queue.IDs], [Queue.Logs] and [Queue.Workers] look; [Queue.Pause], [Queue.Resume], [Queue.Retry], [Queue.Remove],
+// [Queue.Drain] and [Queue.Clean] steer.
+//
+// A [Worker] takes jobs and calls a [Handler]. What the handler returns decides: nil completes the job, [Unrecoverable] fails it for
+// good, [DelayFor] and [PutBack] cost no attempt, any other error is a failed attempt, repeated as the job's Attempts and Backoff say.
+// [Job.UpdateProgress] and [Job.Log] report.
+//
+//	o := queue.DefaultWorkerOptions()
+//	o.RedisURL, o.Name = "redis://127.0.0.1:6379/0", "mail"
+//	w, err := queue.NewWorker(o, func(ctx context.Context, j *queue.Job) (any, error) { … })
+//	err = w.Run(ctx) // until w.Drain, or the end of ctx
+//
+// [Events] reads what happens to all jobs of the queue, from now on or from a remembered place.
+//
+// # What holds when things break
+//
+// A job that runs has a lock in Redis, renewed by one timer for all jobs on a connection of its own. If the lock is lost – Redis says so,
+// or our own monotonic clock says that it must have run out – the handler's context ends with the cause [ErrLockLost] and nothing is
+// written for the job any more, since another worker may have it. A job whose worker died comes back when its lock has run out and two
+// stalled checks have met it; who stalls too often is failed by the next worker ([WorkerOptions].OnDeferredFailure).
+//
+// Nothing is retried blindly: the driver's own retries are off. A claim whose answer was lost is looked for by its token; a finish is
+// tried again until it is written or the lock must be gone, and a second run that finds no lock asks the job's state whether the first
+// one did it. Run lives through a Redis that restarts, fails over, refuses writes or hangs, and goes on within seconds.
+//
+// # Capacity
+//
+// A [Gate] hands out slots and may be shared by several workers and other doors. The worker takes a job in two steps: it waits for the
+// queue's marker without a slot, and takes one only for the claim. If the slot has gone elsewhere meanwhile, the wake-up goes back to
+// the queue, where another worker follows it.
+//
+// # How it is built
+//
+// Every transition is one script in lua/, with a header that names its arguments and answers; helpers in lua/include are joined to it
+// when it is loaded. A script's only key is the queue's base, from which it makes all others, so on a Redis Cluster prefix or name needs
+// a hash tag. keys.go knows all keys; fetch.go, execute.go, finish.go, locks.go and stalled.go are the worker's actors, one each.
+// Redis 6.2 or later is needed.
+package queue

@@ -1,0 +1,75 @@
+// A BullMQ client for the tests: reads one JSON command a line, answers one JSON line each.
+//   node bull.cjs PACKAGE HOST PORT QUEUE
+'use strict'
+const readline = require('node:readline')
+
+const [, , pack, host, port, name] = process.argv
+const { Queue, Worker, QueueEvents, FlowProducer } = require(pack)
+const connection = { host, port: Number(port), maxRetriesPerRequest: null }
+const queue = new Queue(name, { connection })
+const open = [queue]
+const seen = []
+
+// What the worker does with a job is said by its data.
+async function work (job) {
+  await job.updateProgress({ done: 0.5 })
+  await job.log('by node')
+  if (job.data && job.data.hang) await new Promise(() => {})
+  if (job.data && job.data.failures > job.attemptsMade) throw new Error('not yet')
+  return { by: 'node', n: job.data ? job.data.n : null, children: await job.getChildrenValues() }
+}
+
+const commands = {
+  add: async ({ job, data, opts }) => (await queue.add(job, data, opts)).id,
+  flow: async ({ tree }) => {
+    const flows = new FlowProducer({ connection })
+    open.push(flows)
+    return (await flows.add(tree)).job.id
+  },
+  work: async ({ opts }) => {
+    const worker = new Worker(name, work, { connection, name: 'node', ...opts })
+    worker.on('error', () => {})
+    open.push(worker)
+    await worker.waitUntilReady()
+    return true
+  },
+  listen: async () => {
+    const events = new QueueEvents(name, { connection, lastEventId: '0' })
+    open.push(events)
+    for (const e of ['completed', 'failed', 'progress', 'active', 'stalled', 'delayed']) {
+      events.on(e, (args) => seen.push({ event: e, ...args }))
+    }
+    await events.waitUntilReady()
+    return true
+  },
+  events: async () => seen,
+  job: async ({ id }) => {
+    const job = await queue.getJob(id)
+    if (!job) return null
+    return {
+      state: await job.getState(), name: job.name, data: job.data, returnvalue: job.returnvalue, progress: job.progress,
+      failedReason: job.failedReason, attemptsMade: job.attemptsMade, attemptsStarted: job.attemptsStarted,
+      stacktrace: job.stacktrace, stalledCounter: job.stalledCounter, processedBy: job.processedBy,
+      logs: (await queue.getJobLogs(id)).logs, opts: job.opts, finished: job.finishedOn > 0
+    }
+  },
+  counts: async () => await queue.getJobCounts(),
+  workers: async () => (await queue.getWorkers()).map((w) => w.rawname || w.name),
+  pause: async () => { await queue.pause(); return true },
+  resume: async () => { await queue.resume(); return true },
+  retry: async ({ id }) => { await (await queue.getJob(id)).retry(); return true }
+}
+
+readline.createInterface({ input: process.stdin }).on('line', async (line) => {
+  const command = JSON.parse(line)
+  let answer
+  try {
+    answer = { value: await commands[command.op](command) }
+  } catch (err) {
+    answer = { error: String(err && err.message) }
+  }
+  process.stdout.write(JSON.stringify(answer) + '\n')
+}).on('close', async () => {
+  for (const o of open.reverse()) await o.close().catch(() => {})
+  process.exit(0)
+})
