@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/posefleet/posefleet/claimcheck"
@@ -41,11 +42,11 @@ type engine struct {
 }
 
 // newRun describes a run; begin makes it live.
-func (e *engine) newRun(parent context.Context, id string, source protocol.Source, jobID string, attempt int, last bool) (*run, context.Context) {
+func (e *engine) newRun(parent context.Context, id string, source protocol.Source, jobID string, attempt int, last bool, ending func()) (*run, context.Context) {
 	owned, cancel := context.WithCancelCause(parent)
 	r := &run{
 		id: id, source: source, jobID: jobID, attempt: max(attempt, 1), last: last, started: time.Now(), cancel: cancel,
-		stopLease: func() {},
+		stopLease: func() {}, ending: sync.OnceFunc(ending),
 	}
 	return r, owned
 }
@@ -305,6 +306,9 @@ func (e *engine) release(r *run) {
 // stage runs one stage: state, progress, time, one line in the job's log and in ours.
 func (e *engine) stage(ctx context.Context, r *run, j *journal, name protocol.Stage, f func(context.Context) (string, error)) error {
 	r.enter(name)
+	if name == protocol.StageReport {
+		r.ending() // the work is done: a client who sees the result may come with the next job before we are told
+	}
 	j.setProgress(protocol.Progress{Stage: name})
 	start := time.Now()
 	text, err := f(ctx)

@@ -174,7 +174,7 @@ func (d *httpDoor) admit(ctx context.Context, id string) (a answer, keep, done b
 		}
 		return d.busy(err), false, true
 	}
-	r, owned := d.engine.newRun(d.base, id, protocol.SourceHTTP, webhook.NewID("http"), 1, true)
+	r, owned := d.engine.newRun(d.base, id, protocol.SourceHTTP, webhook.NewID("http"), 1, true, slot.Ending)
 	switch d.engine.runs.begin(r, true) {
 	case r:
 	case nil:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/posefleet/posefleet/protocol"
 	"github.com/posefleet/posefleet/queue"
+	"github.com/posefleet/posefleet/worker/internal/slots"
 )
 
 const (
@@ -24,7 +25,10 @@ const (
 //	409                       is delayed by Retry-After, no attempt spent
 //	401 403 429 5xx, silence  fails this attempt
 //	200                       is worked on; see engine
-type queueDoor struct{ engine *engine }
+type queueDoor struct {
+	engine *engine
+	slots  *slots.Slots
+}
 
 // handle works on one job. ctx ends when the lock is lost or the queue's worker is stopped hard.
 func (d *queueDoor) handle(ctx context.Context, job *queue.Job) (any, error) {
@@ -33,12 +37,14 @@ func (d *queueDoor) handle(ctx context.Context, job *queue.Job) (any, error) {
 	if err != nil {
 		e.log.Warn("job refused", slog.String("job_id", job.ID), slog.String("error", err.Error()))
 		e.metrics.ended(protocol.SourceQueue, outFailed, 0)
+		d.slots.Ending()
 		return nil, queue.Unrecoverable(err)
 	}
 	if job.AttemptsStarted <= 1 && !job.Timestamp.IsZero() {
 		e.metrics.queueWait.Observe(max(time.Since(job.Timestamp), 0).Seconds())
 	}
-	r, owned := e.newRun(ctx, data.AnalysisID, protocol.SourceQueue, job.ID, job.AttemptsStarted, job.LastAttempt())
+	r, owned := e.newRun(ctx, data.AnalysisID, protocol.SourceQueue, job.ID, job.AttemptsStarted, job.LastAttempt(), d.slots.Ending)
+	defer r.ending()
 	e.runs.begin(r, false)
 	e.runLog(r).Info("job started")
 	j := startJournal(ctx, job, e.runLog(r))
@@ -103,7 +109,8 @@ func (d *queueDoor) deferredFailure(ctx context.Context, job *queue.Job, reason 
 	}
 	ctx, cancel := context.WithTimeout(ctx, deferredTimeout)
 	defer cancel()
-	r, owned := e.newRun(ctx, data.AnalysisID, protocol.SourceQueue, job.ID, job.AttemptsStarted, true)
+	r, owned := e.newRun(ctx, data.AnalysisID, protocol.SourceQueue, job.ID, job.AttemptsStarted, true, d.slots.Ending)
+	defer r.ending()
 	e.runs.begin(r, false)
 	e.runLog(r).Warn("job failed by the queue", slog.String("reason", reason))
 	j := startJournal(ctx, job, e.runLog(r))

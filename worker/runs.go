@@ -27,10 +27,10 @@ type run struct {
 	last    bool // an ordinary fault now is final
 	started time.Time
 	cancel  context.CancelCauseFunc // ends the run; the cause says why
-	// stopLease ends the renewals; called by the run itself only.
-	stopLease func()
-	decided   chan struct{} // closed when the redeem has an outcome
-	done      chan struct{} // closed when the run is over, scratch emptied
+	// stopLease ends the renewals, ending announces that the slot will be free soon; called by the run itself only.
+	stopLease, ending func()
+	decided           chan struct{} // closed when the redeem has an outcome
+	done              chan struct{} // closed when the run is over, scratch emptied
 
 	mu       sync.Mutex
 	status   protocol.DoorStatus // written by the run, read by the door

@@ -195,7 +195,7 @@ func (w *Worker) buildQueue(id string) error {
 	o.WorkerName, o.Gate, o.Observer = id, &gate{slots: w.slots, pool: w.pool, watch: w.watch}, w.watch
 	o.LockDuration, o.LockRenewTime = w.cfg.LockDuration, w.cfg.LockRenewTime
 	o.StalledInterval, o.MaxStalledCount = w.cfg.StalledInterval, w.cfg.MaxStalledCount
-	door := &queueDoor{engine: w.engine}
+	door := &queueDoor{engine: w.engine, slots: w.slots}
 	o.OnDeferredFailure = door.deferredFailure
 	if w.protect != nil {
 		o.BeforeClaim = w.protect.Hold

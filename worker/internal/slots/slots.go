@@ -5,12 +5,14 @@
 // waits until a slot may be free, takes it tentatively for the time of one claim call, and confirms it if the call
 // returned a job.
 //
-//	free --TryClaim--> tentative --Confirm--> busy --Release--> free
-//	  \                    \------Release------------------------^
+//	free --TryClaim--> tentative --Confirm--> busy --Ending--> ending --Release--> free
+//	  \                    \------Release--------------------------------------------^
 //	   \--Acquire--> busy --Release--> free
 //
-// A tentative slot is not busy: the HTTP door waits a short bounded time for it to be decided, and while it waits
-// it is served before the next claim call. So an idle worker never refuses work, and a claimed job never waits.
+// A tentative slot is not busy, and an ending one, whose job only has its outcome to tell, will be free in a moment:
+// the HTTP door waits a short bounded time for either, and while it waits it is served before the next claim call. So
+// an idle worker never refuses work, not even to a client who has just seen the end of the job before, and a claimed
+// job never waits.
 package slots
 
 import (
@@ -26,7 +28,7 @@ import (
 var (
 	// ErrFull says that every slot runs a job.
 	ErrFull = errors.New("all slots are busy")
-	// ErrUndecided says that the wait for a claim call in flight ended before the call did.
+	// ErrUndecided says that the wait for a claim call in flight, or for a job's last write, ended before it did.
 	ErrUndecided = errors.New("the last free slot is still being decided")
 )
 
@@ -38,6 +40,7 @@ type Slots struct {
 	mu        sync.Mutex
 	busy      int           // written by Slot, read by the gauges and by both doors
 	tentative int           // written by Slot and TryClaim
+	ending    int           // busy slots whose job only has its outcome to tell
 	waiting   int           // HTTP requests inside Acquire; they go before claim calls
 	changed   chan struct{} // closed and replaced at every change of the counts
 }
@@ -94,40 +97,60 @@ func (s *Slots) TryClaim() (*Slot, bool) {
 	}
 	s.tentative++
 	s.notify()
-	return &Slot{owner: s, state: tentative}, true
+	return &Slot{owner: s, state: tentative, claimed: true}, true
+}
+
+// Ending says that one claimed job only has its outcome to tell, after which its slot frees.
+func (s *Slots) Ending() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending++
+	s.notify()
 }
 
 // Acquire takes a slot for a job that starts now. It returns ErrFull at once when every slot runs a job. When the
-// last free slots are held by claim calls it waits for their decision, at most until ctx ends (ErrUndecided).
+// last slots are held by claim calls or by jobs that are ending it waits for them, at most until ctx ends: then the
+// answer is ErrUndecided, or ErrFull if no claim call is among them.
 func (s *Slots) Acquire(ctx context.Context) (*Slot, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.waiting++
 	defer func() {
-		s.mu.Lock()
 		s.waiting--
 		s.notify()
-		s.mu.Unlock()
 	}()
-	for {
-		if s.sem.TryAcquire(1) {
-			s.busy++
-			s.notify()
-			s.mu.Unlock()
-			return &Slot{owner: s, state: busy}, nil
-		}
-		if s.busy == s.size {
-			s.mu.Unlock()
+	for !s.sem.TryAcquire(1) {
+		if s.busy-s.ending == s.size {
 			return nil, ErrFull
 		}
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, ErrUndecided
+		if err := s.await(ctx); err != nil {
+			return nil, err
 		}
-		s.mu.Lock()
 	}
+	s.busy++
+	return &Slot{owner: s, state: busy}, nil
+}
+
+// await waits for a change; the caller holds mu, which is free meanwhile.
+func (s *Slots) await(ctx context.Context) error {
+	changed := s.changed
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return s.undecided()
+	}
+}
+
+func (s *Slots) undecided() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tentative == 0 {
+		return ErrFull
+	}
+	return ErrUndecided
 }
 
 // claimable tells whether a claim call may start; the channel is closed at the next change.
@@ -157,8 +180,10 @@ const (
 
 // Slot is one taken slot. Its methods may be called from any goroutine.
 type Slot struct {
-	owner *Slots
-	state state // guarded by owner.mu
+	owner   *Slots
+	claimed bool // came by TryClaim; its ending is counted by Slots.Ending
+	ending  bool // said by Slot.Ending; guarded by owner.mu, as state
+	state   state
 }
 
 // Confirm turns a tentative slot into a busy one. It does nothing to a slot that is busy or released.
@@ -174,6 +199,18 @@ func (s *Slot) Confirm() {
 	s.owner.notify()
 }
 
+// Ending says that the job in a slot of Acquire only has its outcome to tell.
+func (s *Slot) Ending() {
+	s.owner.mu.Lock()
+	defer s.owner.mu.Unlock()
+	if s.state != busy || s.ending || s.claimed {
+		return
+	}
+	s.ending = true
+	s.owner.ending++
+	s.owner.notify()
+}
+
 // Release gives the slot back, exactly once; every later call does nothing.
 func (s *Slot) Release() {
 	s.owner.mu.Lock()
@@ -183,6 +220,9 @@ func (s *Slot) Release() {
 		s.owner.tentative--
 	case busy:
 		s.owner.busy--
+		if s.claimed || s.ending {
+			s.owner.ending = max(0, s.owner.ending-1)
+		}
 	case released:
 		return
 	}

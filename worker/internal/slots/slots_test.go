@@ -118,6 +118,32 @@ func TestDoorIsRefusedWhenTheClaimFoundAJob(t *testing.T) {
 	})
 }
 
+func TestDoorWaitsForAJobThatIsEnding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, 1)
+		c, _ := s.TryClaim()
+		c.Confirm()
+		if _, err := s.Acquire(t.Context()); !errors.Is(err, slots.ErrFull) {
+			t.Fatalf("got %v, want ErrFull", err)
+		}
+		s.Ending()
+		got := make(chan error, 1)
+		go func() { // ends when Acquire returns
+			_, err := s.Acquire(t.Context())
+			got <- err
+		}()
+		synctest.Wait()
+		c.Release()
+		if err := <-got; err != nil {
+			t.Fatalf("refused: %v", err)
+		}
+		if _, err := s.Acquire(t.Context()); !errors.Is(err, slots.ErrFull) {
+			t.Fatalf("got %v, want ErrFull: the ending job is gone", err)
+		}
+	})
+}
+
 func TestDoorStopsWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
