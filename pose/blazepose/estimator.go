@@ -34,6 +34,7 @@ type Estimator struct {
 	landmark infer.Session
 	info     pose.ModelInfo
 	minScore float64
+	scale    scale
 
 	shrinker *shrinker
 	cropper  *cropper
@@ -58,7 +59,7 @@ func Open(c Config) (*Estimator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pose model: %w", err)
 	}
-	e := &Estimator{engine: engine, minScore: c.MinScore, anchors: anchors()}
+	e := &Estimator{engine: engine, minScore: c.MinScore, scale: scales[c.Model], anchors: anchors()}
 	if err := e.load(c, dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("open pose model: %w", err), e.Close())
 	}

@@ -34,6 +34,7 @@ func (e *Estimator) Landmarks(ctx context.Context, img gocv.Mat, roi ROI) (Landm
 		return l, nil // the model lost itself: nobody is there
 	}
 	copy(l.Points[:], points)
+	e.scale.rate(&l)
 	decodeWorld(&l.World, out[outWorld].F32, roi.Rotation)
 	l.Presence = float64(out[outPresence].F32[0])
 	centre, rim := points[nextCentre], points[nextRim]
