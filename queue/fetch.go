@@ -358,10 +358,11 @@ func (f *fetcher) start(ctx, work context.Context, reply *taken, token string, s
 	h := f.w.hold(work, job, token, sent)
 
 	if ctx.Err() != nil {
-		// Stopped while the claim was under way: nothing has begun yet.
+		// Stopped while the claim was under way: nothing has begun yet, so nobody is told of an end.
 		f.w.jobs.Go(func() {
 			defer slot.Release()
-			f.w.end(h, f.w.putBack(h))
+			f.w.putBack(h)
+			f.w.held.drop(h)
 		})
 
 		return
@@ -490,58 +491,4 @@ func (f *fetcher) fail(ctx context.Context, err error) {
 	}
 
 	f.trouble.wait(ctx)
-}
-
-// taken is the answer of the take script.
-type taken struct {
-	kind   string // job, limited, held, none
-	id     string
-	fields map[string]string
-	wait   time.Duration // limited: how long
-	due    int64         // none: ms of the first delayed job, 0 = there is none
-	gone   int           // ids without a job that were thrown away
-}
-
-func parseTaken(reply any) (*taken, error) {
-	parts, ok := reply.([]any)
-	if !ok || len(parts) == 0 {
-		return nil, fmt.Errorf("take: %w: %T", errBadReply, reply)
-	}
-
-	t := &taken{}
-	t.kind, _ = parts[0].(string)
-
-	integer := func(i int) int64 {
-		if i >= len(parts) {
-			return 0
-		}
-
-		n, _ := parts[i].(int64)
-
-		return n
-	}
-
-	switch t.kind {
-	case "job":
-		t.setJob(parts[1:])
-		t.gone = int(integer(3))
-	case "limited":
-		t.wait = time.Duration(integer(1)) * time.Millisecond
-	case "none":
-		t.due, t.gone = integer(1), int(integer(2))
-	case "held":
-	default:
-		return nil, fmt.Errorf("take: %w: %q", errBadReply, t.kind)
-	}
-
-	return t, nil
-}
-
-func (t *taken) setJob(parts []any) {
-	t.id, _ = parts[0].(string)
-
-	if len(parts) > 1 {
-		flat, _ := parts[1].([]any)
-		t.fields = pairs(flat)
-	}
 }

@@ -73,6 +73,11 @@ func finishScenes() map[string]func(*scene) {
 			s.add(s.q, "b", nil, JobOptions{Attempts: 2, LIFO: true})
 			s.failNext("t1", errBoom, OutcomeRetried)
 		},
+	}
+}
+
+func retryScenes() map[string]func(*scene) {
+	return map[string]func(*scene){
 		"33": func(s *scene) {
 			s.add(s.q, "a", nil, JobOptions{Attempts: 3, Backoff: &Backoff{Type: "exponential", Delay: 10 * time.Second}})
 			s.add(s.q, "b", nil, JobOptions{})

@@ -133,7 +133,7 @@ func seconds20(o *WorkerOptions) { o.Limiter = &Limiter{Max: 1, Duration: 20 * t
 // scenarios are the golden files that this package replays. A file that is not named here fails the test unless it is in notYet or never.
 func scenarios() map[string]func(*scene) {
 	all := producerScenes()
-	for _, more := range []map[string]func(*scene){takeScenes(), finishScenes(), familyScenes(), steerScenes()} {
+	for _, more := range []map[string]func(*scene){takeScenes(), limitScenes(), dedupScenes(), finishScenes(), retryScenes(), familyScenes(), steerScenes()} {
 		for name, play := range more {
 			all[name] = play
 		}
@@ -319,6 +319,11 @@ func producerScenes() map[string]func(*scene) {
 				s.t.Errorf("bulk: %+v", added)
 			}
 		},
+	}
+}
+
+func dedupScenes() map[string]func(*scene) {
+	return map[string]func(*scene){
 		"47": func(s *scene) {
 			d := Deduplication{ID: "d", TTL: 20 * time.Second, Extend: true}
 			s.add(s.q, "a", json.RawMessage(`{"v":1}`), JobOptions{Deduplication: &d})
@@ -383,6 +388,11 @@ func takeScenes() map[string]func(*scene) {
 			s.take("t1")
 			s.none()
 		},
+	}
+}
+
+func limitScenes() map[string]func(*scene) {
+	return map[string]func(*scene){
 		"19": func(s *scene) {
 			s.must(s.r.HSet(s.t.Context(), "bull:q:meta", "concurrency", "1").Err())
 			s.plain(2)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +14,10 @@ import (
 )
 
 const (
-	commandTimeout = 5 * time.Second
+	// commandTimeout leaves room for a network with some seconds of delay.
+	commandTimeout = 6 * time.Second
 	addTries       = 4
+	bulkStep       = 1000
 )
 
 // Options name a queue. All BullMQ clients with the same Redis, prefix and name share it.
@@ -137,8 +140,8 @@ func (q *Queue) Add(ctx context.Context, name string, data any, o JobOptions) (A
 	}
 }
 
-// AddBulk adds jobs in order in one round trip. Each is added by itself: after an error some may be there. Answers and faults are
-// in the order of jobs.
+// AddBulk adds jobs in order, a thousand per round trip. Each is added by itself: after an error some may be there. Answers and faults
+// are in the order of jobs.
 func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
 	all := make([]*addition, len(jobs))
 	now := time.Now()
@@ -152,35 +155,46 @@ func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
 		all[i] = args
 	}
 
-	pipe := q.client.get().Pipeline()
-	cmds := make([]*redis.Cmd, len(all))
+	added := make([]Added, 0, len(jobs))
 
-	for i, args := range all {
+	var errs []error
+
+	for step := range slices.Chunk(all, bulkStep) {
+		answers, err := q.addStep(ctx, step, len(added))
+		added = append(added, answers...)
+		errs = append(errs, err)
+	}
+
+	return added, errors.Join(errs...)
+}
+
+// addStep is one round trip; first is the place of its first job.
+func (q *Queue) addStep(ctx context.Context, step []*addition, first int) ([]Added, error) {
+	pipe := q.client.get().Pipeline()
+	cmds := make([]*redis.Cmd, len(step))
+
+	for i, args := range step {
 		cmds[i] = pipe.EvalSha(ctx, q.scripts.add.sha, []string{q.keys.base}, args.list()...)
 	}
 
 	_, _ = pipe.Exec(ctx) // each command has its own error
 
-	return q.bulkAnswers(ctx, all, cmds)
-}
-
-func (q *Queue) bulkAnswers(ctx context.Context, all []*addition, cmds []*redis.Cmd) ([]Added, error) {
-	added := make([]Added, len(all))
+	added := make([]Added, len(step))
 
 	var errs []error
 
 	for i, cmd := range cmds {
 		reply, err := cmd.Result()
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			reply, err = q.scripts.add.run(ctx, q.client, q.keys, all[i].list()...)
+			reply, err = q.scripts.add.run(ctx, q.client, q.keys, step[i].list()...)
 		}
 
 		if err == nil {
-			added[i], err = all[i].answer(reply, false)
+			added[i], err = step[i].answer(reply, false)
 		}
 
 		if err != nil {
-			errs = append(errs, fmt.Errorf("add jobs: job %d: %w", i, err))
+			errs = append(errs, fmt.Errorf("add jobs: job %d: %w", first+i, err))
 		}
 	}
 

@@ -40,7 +40,8 @@ func (q *Queue) Retry(ctx context.Context, id string) error {
 	return q.RetryWith(ctx, id, RetryOptions{})
 }
 
-// RetryWith is Retry with options. ErrNotInState if the job is not finished.
+// RetryWith is Retry with options. ErrNotInState if the job is not finished. How often the job has stalled is kept, as BullMQ keeps it: a
+// job that was failed for stalling runs again, and is failed at its next stall.
 func (q *Queue) RetryWith(ctx context.Context, id string, o RetryOptions) error {
 	j, err := q.Job(ctx, id)
 	if err != nil {

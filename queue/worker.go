@@ -211,7 +211,8 @@ func (w *Worker) connect() {
 		kind = ":w:" + printable(w.opts.WorkerName)
 	}
 
-	renewal := min(max(w.opts.LockDuration/8, 50*time.Millisecond), 2*time.Second)
+	// Several tries have to fit between the time of renewal and the end of the lock.
+	renewal := min(max(w.opts.LockDuration/4, 50*time.Millisecond), commandTimeout)
 
 	w.client = newHub(w.base)
 	w.claims = newLine(w.base, profile{timeout: commandTimeout})

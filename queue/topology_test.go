@@ -1,0 +1,158 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posefleet/posefleet/internal/redistest"
+	"github.com/posefleet/posefleet/internal/wait"
+)
+
+// lifeCycle goes through the whole life of jobs: kept, retried, delayed, stalled, removed.
+func lifeCycle(t *testing.T, o Options, look func(key string) bool) {
+	t.Helper()
+
+	q, err := NewQueue(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+
+	k := &kit{t: t}
+	wo := DefaultWorkerOptions()
+	wo.Options = o
+	wo.StalledInterval = 100 * time.Millisecond
+	k.must(q.Pause(t.Context()))
+
+	added, err := q.AddBulk(t.Context(), []NewJob{
+		{Name: "a", Opts: JobOptions{JobID: "kept"}},
+		{Name: "a", Opts: JobOptions{JobID: "later", Delay: 50 * time.Millisecond}},
+		{Name: "a", Opts: JobOptions{JobID: "first", Priority: 2, Deduplication: &Deduplication{ID: "d"}}},
+		{Name: "a", Data: json.RawMessage(`{"failures":1}`), Opts: JobOptions{
+			JobID: "retried", Attempts: 2, Backoff: &Backoff{Type: "fixed", Delay: 10 * time.Millisecond}}},
+		{Name: "a", Data: json.RawMessage(`{"failures":1}`), Opts: JobOptions{JobID: "broken"}},
+	})
+	k.must(err)
+
+	// A job whose worker is gone.
+	k.must(q.client.get().HSet(t.Context(), q.keys.job("lost"), "name", "a", "data", "{}").Err())
+	k.must(q.client.get().LPush(t.Context(), q.keys.of(keyActive), "lost").Err())
+
+	_, stop := k.run(wo, goHandler)
+	defer stop()
+
+	k.must(q.Resume(t.Context()))
+
+	for _, a := range added[:4] {
+		k.awaitState(q, a.ID, StateCompleted)
+	}
+
+	k.awaitState(q, "broken", StateFailed)
+	k.awaitState(q, "lost", StateCompleted)
+	k.must(q.RetryWith(t.Context(), "kept", RetryOptions{ResetAttemptsMade: true}))
+	k.awaitState(q, "kept", StateCompleted)
+	k.must(q.Remove(t.Context(), "kept"))
+
+	removed, err := q.Clean(t.Context(), 0, 0, StateFailed)
+	if err != nil || len(removed) != 1 {
+		t.Errorf("cleaned %v, %v", removed, err)
+	}
+
+	if c, err := q.Counts(t.Context()); err != nil || c != (Counts{Completed: 4}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+
+	if look != nil && !look(q.keys.of("id")) {
+		t.Errorf("no key %s", q.keys.of("id"))
+	}
+}
+
+// On a cluster every script has to stay in one slot, whichever of prefix and name has the hash tag.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+
+	srv := redistest.Start(t, "--cluster-enabled", "yes")
+	r := srv.Client()
+
+	if err := r.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	wait.For(t, testTimeout, func() bool { return strings.Contains(r.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
+
+	url := "redis://" + srv.Addr + "," + srv.Addr
+	look := func(key string) bool { return r.Exists(t.Context(), key).Val() == 1 }
+
+	lifeCycle(t, Options{RedisURL: url, Prefix: "{bull}", Name: "q"}, look)
+	lifeCycle(t, Options{RedisURL: url, Name: "{q}"}, look)
+
+	if _, err := NewQueue(Options{RedisURL: url, Name: "q"}); !errors.Is(err, ErrBadName) || !strings.Contains(err.Error(), "{bull}") {
+		t.Errorf("without a hash tag: %v", err)
+	}
+}
+
+// A user without the right to admin commands can work; only the list of workers is out of reach.
+func TestLeastRights(t *testing.T) {
+	t.Parallel()
+
+	srv := redistest.Start(t)
+	r := srv.Client()
+
+	err := r.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">pw", "~bull:*", "-@all", "+@hash", "+@list", "+@set", "+@sortedset",
+		"+@stream", "+@string", "+@keyspace", "+evalsha", "+eval", "+ping", "+hello", "+select", "-keys", "-flushall", "-flushdb").Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	url := strings.Replace(srv.URL, "redis://", "redis://worker:pw@", 1)
+	lifeCycle(t, Options{RedisURL: url, Name: "q"}, nil)
+
+	q, err := NewQueue(Options{RedisURL: url, Name: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+
+	if _, err := q.Workers(t.Context()); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("workers: %v", err)
+	}
+}
+
+// A server full of data refuses new jobs; what runs is still finished, and goes on when there is room.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+
+	k := newKit(t)
+	q := k.queue("q")
+	started, release := make(chan struct{}), make(chan struct{})
+	o := k.workerOptions("q")
+	o.LockDuration, o.LockRenewTime = time.Second, 200*time.Millisecond
+	_, stop := k.run(o, func(ctx context.Context, _ *Job) (any, error) {
+		close(started)
+
+		select {
+		case <-release:
+			return 1, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	})
+
+	defer stop()
+
+	id := k.add(q, "n", nil, JobOptions{})
+	<-started
+	k.must(k.r.ConfigSet(t.Context(), "maxmemory", "1").Err())
+
+	if _, err := q.Add(t.Context(), "n", nil, JobOptions{}); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("add: %v", err)
+	}
+
+	sleep(t.Context(), 2*o.LockDuration) // renewals have to work meanwhile
+	close(release)
+	k.awaitState(q, id, StateCompleted)
+}
