@@ -110,7 +110,7 @@ func openSQLite(ctx context.Context, databaseURL string, o Options) (*sqlStore, 
 	}
 	// One connection writes, so that writers queue in this process instead of failing on the file's lock.
 	writer.SetMaxOpenConns(1)
-	if err := migrate(ctx, writer, goose.DialectSQLite3, "sqlite", o.Logger); err != nil {
+	if err := migrateSQLite(ctx, writer, o.Logger); err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
 	reader, err := sql.Open("sqlite", strings.Replace(dsn, "_txlock=immediate", "_txlock=deferred", 1))
@@ -169,6 +169,33 @@ func postgresTransient(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 
 	return ok && (e.Code == serializationFailure || e.Code == deadlock)
+}
+
+// migrateSQLite migrates as often as another process may have been faster: SQLite has no lock that is held from looking
+// at the version to the end of a migration, so that the slower one fails, undone as a whole, and has to look again.
+func migrateSQLite(ctx context.Context, db *sql.DB, log *slog.Logger) error {
+	const tries = 10
+	var err error
+	for n := range tries {
+		if err = migrate(ctx, db, goose.DialectSQLite3, "sqlite", log); err == nil || !lostMigration(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Duration(n+1) * 20 * time.Millisecond):
+		}
+	}
+
+	return err
+}
+
+// lostMigration tells errors that a race can cause from those that will come again, such as a folder that is not there.
+func lostMigration(err error) bool {
+	const general, constraint = 1, 19
+	e, ok := errors.AsType[*sqlite.Error](err)
+
+	return ok && (sqliteTransient(err) || e.Code()&0xff == general || e.Code()&0xff == constraint)
 }
 
 func migrate(ctx context.Context, db *sql.DB, d goose.Dialect, dir string, log *slog.Logger, o ...goose.ProviderOption) error {

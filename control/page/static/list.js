@@ -7,9 +7,10 @@ const FIRST = 3000;
 const MOST = 30000;
 let pause = FIRST;
 
-function cell(content) {
+function cell(content, label) {
   const td = document.createElement('td');
-  td.append(content);
+  if (label) td.dataset.label = label;
+  if (content) td.append(content);
   return td;
 }
 
@@ -24,7 +25,8 @@ function row(a) {
   state.className = 'state';
   state.dataset.status = a.status;
   state.textContent = a.status;
-  tr.append(cell(link), cell(state), cell(String(a.clips.length)), cell(a.holder?.workerId ?? ''), cell(stamp(a.createdAt)));
+  tr.append(cell(link), cell(state), cell(String(a.clips.length), 'Clips'),
+    cell(a.holder?.workerId, 'Worker'), cell(stamp(a.createdAt), 'Created'));
   return tr;
 }
 

@@ -1,6 +1,6 @@
 // The clip with the skeleton on it. The video's own clock leads; where the browser can't play the clip, a clock of our
 // own leads and the skeleton is shown alone.
-import { Track, colour, draw } from './pose.js';
+import { Track, draw } from './pose.js';
 
 const $ = (id) => document.getElementById(id);
 
@@ -93,7 +93,7 @@ export class Player {
     const items = (this.track?.tracks() ?? []).slice(0, 12).map(([track, frames]) => {
       const li = document.createElement('li');
       li.innerHTML = '<svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5"/></svg>';
-      li.querySelector('circle').setAttribute('fill', colour(track));
+      li.querySelector('circle').setAttribute('fill', this.track.colour(track));
       const athlete = track === this.track.athlete;
       li.classList.toggle('athlete', athlete);
       li.append(`${athlete ? 'athlete' : 'person'} ${track}, ${frames} frames`);

@@ -13,6 +13,7 @@ export class Track {
     this.athlete = clip.athlete?.track;
     this.duration = Math.max(clip.media?.durationMs ?? 0, this.frames.at(-1)?.t ?? 0);
     this.gap = this.medianGap();
+    this.ranks = new Map(this.tracks().map(([track], rank) => [track, rank]));
   }
 
   medianGap() {
@@ -37,17 +38,17 @@ export class Track {
     return at < next && at - this.frames[low - 1].t < Math.max(10 * this.gap, 500) ? low - 1 : -1;
   }
 
+  // colour gives the people who are seen most hues that are far apart; a person keeps it through the clip.
+  colour(track) {
+    return `hsl(${Math.round((this.ranks.get(track) * 137.508 + 25) % 360)} 95% 60%)`;
+  }
+
   // tracks lists the people of the clip, most seen first.
   tracks() {
     const seen = new Map();
     for (const f of this.frames) for (const p of f.people) seen.set(p.track, (seen.get(p.track) ?? 0) + 1);
     return [...seen].sort((a, b) => b[1] - a[1] || a[0] - b[0]);
   }
-}
-
-// colour gives neighbouring tracks hues that are far apart.
-export function colour(track) {
-  return `hsl(${Math.round((Number(track) * 137.508 + 25) % 360)} 95% 60%)`;
 }
 
 // draw paints the people of a frame on the context, whose canvas shows width × height pixels of the document. It
@@ -72,8 +73,8 @@ function drawPerson(context, track, person, scale, unit) {
   const lines = track.edges.filter(([a, b]) => points[a] && points[b]);
   context.lineCap = 'round';
   if (athlete) stroke(context, points, lines, 'rgb(255 255 255 / .85)', unit * 3.2);
-  stroke(context, points, lines, colour(person.track), unit * (athlete ? 1.9 : 1.2));
-  context.fillStyle = colour(person.track);
+  stroke(context, points, lines, track.colour(person.track), unit * (athlete ? 1.9 : 1.2));
+  context.fillStyle = track.colour(person.track);
   let any = lines.length > 0;
   for (const p of points) {
     if (!p) continue;
