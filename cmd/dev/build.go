@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/posefleet/posefleet/cmd/dev/internal/proc"
@@ -25,16 +26,21 @@ func cgoEnv() []string {
 	}
 }
 
-func (t *tool) build(ctx context.Context, _ []string) error {
+// build builds; "release" keeps this machine's paths out of the programs, at the price of compiling everything once more.
+func (t *tool) build(ctx context.Context, args []string) error {
 	if err := t.setup.Run(ctx, setup.ScopeBuild); err != nil {
 		return err
+	}
+
+	if slices.Equal(args, []string{"release"}) {
+		return t.compile(ctx, "-trimpath")
 	}
 
 	return t.compile(ctx)
 }
 
 // compile builds both programs. The first has no cgo, so that it runs in any container and never loads OpenCV.
-func (t *tool) compile(ctx context.Context) error {
+func (t *tool) compile(ctx context.Context, extra ...string) error {
 	if err := os.MkdirAll(filepath.Dir(t.bin("")), 0o755); err != nil {
 		return err
 	}
@@ -49,9 +55,9 @@ func (t *tool) compile(ctx context.Context) error {
 	}
 
 	for _, p := range programs {
-		err := proc.Show(ctx, proc.Spec{Dir: t.root, Env: p.env, Args: []string{
-			"go", "build", "-buildvcs=false", "-trimpath", "-ldflags", flags, "-o", t.bin(p.name), "./cmd/" + p.name,
-		}})
+		args := append([]string{"go", "build", "-buildvcs=false", "-ldflags", flags, "-o", t.bin(p.name)}, extra...)
+
+		err := proc.Show(ctx, proc.Spec{Dir: t.root, Env: p.env, Args: append(args, "./cmd/"+p.name)})
 		if err != nil {
 			return fmt.Errorf("build %s: %w", p.name, err)
 		}

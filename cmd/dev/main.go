@@ -23,11 +23,11 @@ func commands() []command {
 		{"demo", "[CLIP…]", "set up, build, and run the main job once on a real clip", (*tool).demo},
 		{"test", "[PACKAGE…]", "set up, build, lint, and run all tests", (*tool).test},
 		{"setup", "", "bring this machine what posefleet needs: packages, models, inference library", (*tool).setupAll},
-		{"build", "", "build build/bin/posefleet and build/bin/posefleet-extract", (*tool).build},
+		{"build", "[release]", "build build/bin/posefleet and build/bin/posefleet-extract", (*tool).build},
 		{"lint", "", "go vet and golangci-lint", (*tool).lint},
 		{"race", "", "run the tests of the pure Go packages under the race detector", (*tool).race},
 		{"bench", "[PACKAGE…]", "run the benchmarks", (*tool).bench},
-		{"assets", "DIR", "make an assets directory (models, inference library) at DIR", (*tool).assets},
+		{"assets", "DIR [onnxruntime]", "make an assets directory (models, inference library) at DIR", (*tool).assets},
 		{"image", "", "build the container image with docker or buildah", (*tool).image},
 		{"image-check", "", "build the image without an engine, run the programs from it, print its sizes (root)", (*tool).imageCheck},
 	}
@@ -83,7 +83,7 @@ func usage() string {
 	b.WriteString("usage: go run ./cmd/dev COMMAND\n\n")
 
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-22s %s\n", strings.TrimSpace(c.name+" "+c.args), c.help)
+		fmt.Fprintf(&b, "  %-26s %s\n", strings.TrimSpace(c.name+" "+c.args), c.help)
 	}
 
 	return b.String()

@@ -64,11 +64,16 @@ func (t *tool) setupAll(ctx context.Context, _ []string) error {
 }
 
 func (t *tool) assets(ctx context.Context, args []string) error {
-	if len(args) != 1 {
-		return errors.New("give one directory")
-	}
+	const noFallback = "onnxruntime"
 
-	return t.setup.Assets(ctx, args[0])
+	switch {
+	case len(args) == 1:
+		return t.setup.Assets(ctx, args[0], setup.FormsAll)
+	case len(args) == 2 && args[1] == noFallback:
+		return t.setup.Assets(ctx, args[0], setup.FormsONNXRuntime)
+	default:
+		return errors.New("give a directory, and " + noFallback + " to leave out the models for OpenCV")
+	}
 }
 
 // demo runs the main job: a clip goes in as a claim-check job, a signed pose result comes out.

@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/posefleet/posefleet/internal/assets"
 	"github.com/posefleet/posefleet/pose/tflite"
@@ -23,9 +25,25 @@ import (
 // maxMember bounds what is unpacked from a tarball; the largest file of interest has 36 MB.
 const maxMember = 256 << 20
 
+// Forms says in which forms the models are wanted.
+type Forms int
+
+// Both forms are for machines where the inference library may be missing; a place that has it needs the first form only.
+const (
+	FormsAll Forms = iota
+	FormsONNXRuntime
+)
+
+// names are the converted models of the forms.
+func (f Forms) names() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(modelSums)), func(name string) bool {
+		return f == FormsONNXRuntime && strings.HasSuffix(name, "-opencv.onnx")
+	})
+}
+
 // Assets makes the assets directory at dir, unless it is there with the pinned content.
-func (s *Setup) Assets(ctx context.Context, dir string) error {
-	if assetsCurrent(dir) {
+func (s *Setup) Assets(ctx context.Context, dir string, forms Forms) error {
+	if assetsCurrent(dir, forms) {
 		return nil
 	}
 
@@ -45,7 +63,7 @@ func (s *Setup) Assets(ctx context.Context, dir string) error {
 		}
 		defer os.RemoveAll(half)
 
-		if err := makeAssets(ctx, half); err != nil {
+		if err := makeAssets(ctx, half, forms); err != nil {
 			return err
 		}
 
@@ -54,14 +72,16 @@ func (s *Setup) Assets(ctx context.Context, dir string) error {
 }
 
 // assetsCurrent reports whether dir holds what the pins say.
-func assetsCurrent(dir string) bool {
+func assetsCurrent(dir string, forms Forms) bool {
 	d, err := assets.Open(dir)
-	if err != nil || len(modelSums) == 0 {
+	if err != nil {
 		return false
 	}
 
-	want := maps.Clone(modelSums)
-	want[assets.RuntimeFile] = runtimeLibraries[runtime.GOARCH].sha256
+	want := map[string]string{assets.RuntimeFile: runtimeLibraries[runtime.GOARCH].sha256}
+	for _, name := range forms.names() {
+		want[name] = modelSums[name]
+	}
 
 	for name, sum := range want {
 		if got, ok := d.SHA256(name); !ok || got != sum {
@@ -72,7 +92,7 @@ func assetsCurrent(dir string) bool {
 	return d.Check() == nil
 }
 
-func makeAssets(ctx context.Context, dir string) error {
+func makeAssets(ctx context.Context, dir string, forms Forms) error {
 	library, ok := runtimeLibraries[runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("no inference library is known for linux/%s", runtime.GOARCH)
@@ -94,9 +114,12 @@ func makeAssets(ctx context.Context, dir string) error {
 		return err
 	}
 
-	models[assets.RuntimeFile] = runtimeFile
+	files := map[string][]byte{assets.RuntimeFile: runtimeFile}
+	for _, name := range forms.names() {
+		files[name] = models[name]
+	}
 
-	return errors.Join(writeAssets(dir, models), os.RemoveAll(tmp))
+	return errors.Join(writeAssets(dir, files), os.RemoveAll(tmp))
 }
 
 // unpackOne fetches a tarball and takes one checked file from it.

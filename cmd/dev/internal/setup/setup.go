@@ -46,7 +46,7 @@ func (s *Setup) Run(ctx context.Context, scope Scope) error {
 		return nil
 	}
 
-	if err := s.Assets(ctx, filepath.Join(assets.CacheDir(), "assets")); err != nil {
+	if err := s.Assets(ctx, filepath.Join(assets.CacheDir(), "assets"), FormsAll); err != nil {
 		return err
 	}
 
@@ -57,9 +57,19 @@ func (s *Setup) Run(ctx context.Context, scope Scope) error {
 	return s.clip(ctx)
 }
 
-// Image sees to what building and checking the container image without an engine needs.
+// Image sees to what building and checking the container image without an engine needs: its tools, and a clip to run it on.
 func (s *Setup) Image(ctx context.Context) error {
-	return s.debianPackages(ctx, packagesImage)
+	unlock, err := lock(ctx, s.out)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	if err := s.debianPackages(ctx, packagesImage); err != nil {
+		return err
+	}
+
+	return s.clip(ctx)
 }
 
 // Idle reports whether nothing had to be done.
