@@ -1,0 +1,116 @@
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/posefleet/posefleet/control/page"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const evil = `</script><img src=x onerror=alert(1)>"'`
+
+var errNone = errors.New("none")
+
+// source is a page's source with one analysis whose every text is hostile.
+type source struct{}
+
+func (source) List(_ context.Context, cursor string) (page.Listing, error) {
+	if cursor == "bad" {
+		return page.Listing{}, errNone
+	}
+
+	return page.Listing{Items: []page.Item{{ID: "an_1", Status: "queued", Worker: evil, Clips: 2}}, Next: "next=&"}, nil
+}
+
+func (source) Analysis(_ context.Context, id string) (page.Analysis, error) {
+	if id != "an_1" {
+		return page.Analysis{}, errNone
+	}
+	data, err := json.Marshal(map[string]string{"error": evil})
+
+	return page.Analysis{
+		ID: "an_1", Status: "failed", Error: evil, Data: data,
+		Clips:    []page.Clip{{ID: "c1", Name: evil, ContentType: evil}, {ID: "c2", Preview: true, PreviewType: "video/mp4"}},
+		Timeline: []page.Event{{At: time.Unix(0, 0), Kind: "taken_over", Worker: evil, Source: "queue", Detail: evil, Epoch: 3, Attempt: 2}},
+	}, err
+}
+
+func (source) Fault(error) (int, string) { return http.StatusNotFound, "There is " + evil }
+
+func get(t *testing.T, h http.HandlerFunc, target, id string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	r.SetPathValue("id", id)
+	w := httptest.NewRecorder()
+	h(w, r)
+
+	return w
+}
+
+// No text of a worker, an uploader or a fault becomes markup or script, wherever it stands.
+func TestHostileText(t *testing.T) {
+	t.Parallel()
+	p := page.New(source{}, slog.New(slog.DiscardHandler))
+	for name, w := range map[string]*httptest.ResponseRecorder{
+		"list":     get(t, p.List, "/", ""),
+		"analysis": get(t, p.Analysis, "/analyses/an_1", "an_1"),
+		"fault":    get(t, p.Analysis, "/analyses/other", "other"),
+		"bad page": get(t, p.List, "/?cursor=bad", ""),
+	} {
+		body := w.Body.String()
+		if strings.Contains(body, "<img") || strings.Contains(body, evil[:12]) {
+			t.Errorf("%s: %s", name, body)
+		}
+		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s has no policy", name)
+		}
+	}
+}
+
+func TestAnalysis(t *testing.T) {
+	t.Parallel()
+	p := page.New(source{}, slog.New(slog.DiscardHandler))
+	w := get(t, p.Analysis, "/analyses/an_1", "an_1")
+	for _, want := range []string{
+		`id="state" class="state" data-status="failed"`, `src="/v1/analyses/an_1/clips/c1"`, `data-clip="c2"`, `<b>taken over</b>`,
+		`epoch 3`, `queue, attempt 2`, `datetime="1970-01-01T00:00:00Z"`, `"PreviewType":"video/mp4"`,
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("the page lacks %s:\n%s", want, w.Body)
+		}
+	}
+	if w := get(t, p.Analysis, "/analyses/other", "other"); w.Code != http.StatusNotFound {
+		t.Errorf("unknown: %d", w.Code)
+	}
+	if w := get(t, p.List, "/", ""); !strings.Contains(w.Body.String(), `href="/?cursor=next%3d%26"`) {
+		t.Errorf("no way to older ones: %s", w.Body)
+	}
+}
+
+func TestStatic(t *testing.T) {
+	t.Parallel()
+	p := page.New(source{}, slog.New(slog.DiscardHandler))
+	for path, status := range map[string]int{
+		"/static/page.css": 200, "/static/player.js": 200, "/static/icon.svg": 200, "/static/": 404, "/static/../page.go": 404, "/static/list.html": 404,
+	} {
+		w := get(t, p.Static().ServeHTTP, path, "")
+		if w.Code != status {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		// Without the version in the address the browser has to ask again.
+		if status == 200 && w.Header().Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s: %s", path, w.Header().Get("Cache-Control"))
+		}
+	}
+}
