@@ -3,6 +3,7 @@ package tflite
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/posefleet/posefleet/pose/onnx"
 )
@@ -162,6 +163,10 @@ func pad(c *converter, op operator) error {
 		}
 		return nil
 	}
+	if c.poolReads(out) {
+		// ONNX Runtime 1.24 makes such a PAD a part of the MaxPool, whose padding loses to negative values.
+		return errors.New("a PAD in front of a pooling is not supported")
+	}
 	var pads []int64
 	for side := range 2 {
 		for _, axis := range [...]int{0, 3, 1, 2} {
@@ -192,6 +197,16 @@ func (c *converter) padAmounts(op operator) (amounts [4][2]int, err error) {
 		amounts[i/2][i%2] = v
 	}
 	return amounts, nil
+}
+
+// poolReads says whether a pooling reads a tensor.
+func (c *converter) poolReads(t int) bool {
+	for i, op := range c.m.operators {
+		if c.needed[i] && (op.code == opMaxPool || op.code == opAveragePool) && slices.Contains(op.inputs, t) {
+			return true
+		}
+	}
+	return false
 }
 
 // onlyConvolutionsRead says whether all readers of a tensor are convolutions that take it as their picture.

@@ -93,6 +93,9 @@ func (c *converter) run() error {
 
 // describe sets the graph's inputs and its kept outputs.
 func (c *converter) describe() error {
+	if len(c.m.inputs) == 0 || len(c.m.outputs) == 0 {
+		return fmt.Errorf("%d inputs and %d outputs: %w", len(c.m.inputs), len(c.m.outputs), errMalformed)
+	}
 	for _, i := range c.m.inputs {
 		c.graph.Inputs = append(c.graph.Inputs, c.value(i))
 	}

@@ -11,7 +11,7 @@ const (
 	// MaxModelBytes is the largest file that is read.
 	MaxModelBytes = 256 << 20
 	// MaxWeights is the largest number of float32 weights of a model, all of them together.
-	MaxWeights = 128 << 20
+	MaxWeights = 32 << 20
 
 	maxTensors   = 1 << 16
 	maxOperators = 1 << 16
