@@ -117,10 +117,12 @@ func Skip(t testing.TB, why string) {
 
 // Required reports whether $POSEFLEET_REQUIRE asks for the named thing.
 func Required(thing string) bool {
-	list := strings.Split(os.Getenv(envRequire), ",")
+	list := required()
 
-	return slices.Contains(list, "all") || slices.Contains(list, thing)
+	return slices.Contains(list, "all") || thing != "" && slices.Contains(list, thing)
 }
+
+func required() []string { return strings.Split(os.Getenv(envRequire), ",") }
 
 func lacking(t testing.TB, thing, format string, args ...any) {
 	t.Helper()
@@ -136,7 +138,7 @@ func lacking(t testing.TB, thing, format string, args ...any) {
 func mediaLacking(t testing.TB, format string, args ...any) {
 	t.Helper()
 
-	if slices.Contains(strings.Split(os.Getenv(envRequire), ","), "media") {
+	if slices.Contains(required(), "media") {
 		t.Fatalf(format, args...)
 	}
 
