@@ -58,8 +58,7 @@ type background struct {
 
 // prebuild starts to build the helpers that the tests need and that need Go alone: on a new machine that takes minutes, during which
 // packages are fetched. The work ends with ctx, or by itself; wait is its end.
-func (t *tool) prebuild(ctx context.Context) *background {
-	b := &background{}
+func (t *tool) prebuild(ctx context.Context, b *background) {
 	env := []string{"CGO_ENABLED=0"}
 
 	b.add(func() error {
@@ -73,8 +72,6 @@ func (t *tool) prebuild(ctx context.Context) *background {
 
 		return err
 	})
-
-	return b
 }
 
 func (b *background) add(work func() error) {

@@ -40,9 +40,19 @@ func (t *tool) test(ctx context.Context, args []string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, wholeTimeout, fmt.Errorf("not done after %v", wholeTimeout))
 	defer cancel()
 
-	tools := t.prebuild(ctx)
+	tools := &background{}
+
+	// On a machine that trusts nobody yet, modules can be fetched only when setup has brought the certificates.
+	early := setup.HasCertificates()
+	if early {
+		t.prebuild(ctx, tools)
+	}
 
 	err := t.setup.Run(ctx, setup.ScopeTest)
+	if err == nil && !early {
+		t.prebuild(ctx, tools)
+	}
+
 	if err == nil {
 		err = t.compile(ctx)
 	}

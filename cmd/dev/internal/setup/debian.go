@@ -123,6 +123,17 @@ func checkVersions(ctx context.Context, names []string) error {
 	return nil
 }
 
+// HasCertificates reports whether programs here can tell whom to trust, without which nothing can be fetched over HTTPS.
+func HasCertificates() bool {
+	if os.Getenv("SSL_CERT_FILE") != "" {
+		return true
+	}
+
+	_, err := os.Stat("/etc/ssl/certs/ca-certificates.crt")
+
+	return err == nil
+}
+
 // nodeProgram sees to a Node that is new enough, with npm.
 func (s *Setup) nodeProgram(ctx context.Context) error {
 	if nodeMajor(ctx) < minNodeMajor || !proc.Found("npm") {
