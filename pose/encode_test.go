@@ -15,8 +15,6 @@ import (
 	"github.com/posefleet/posefleet/pose"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func list(frames ...pose.Frame) iter.Seq2[pose.Frame, error] {
 	c := pose.Clip{Frames: frames}
 	return c.All()
@@ -48,15 +46,23 @@ func document(t *testing.T, head pose.Head, clip pose.ClipHead, frames ...pose.F
 
 func TestDocumentHasTheContractsForm(t *testing.T) {
 	t.Parallel()
-	head := pose.Head{AnalysisID: ptr("an_1"), Model: pose.ModelInfo{Name: "m", Version: "1", SHA256: "ab"},
-		Skeleton: pose.Skeleton{Name: "two", Keypoints: []string{"nose", "tail"}, Edges: [][2]int{{0, 1}}}}
-	clip := pose.ClipHead{ID: "c1", Athlete: &pose.Athlete{Track: 1, Reason: "because", Margin: 0.4},
-		Media: pose.Media{Container: "mov", Codec: "h264", Width: 1080, Height: 1920, Rotation: 90, PixelAspect: 1,
-			FPS:          pose.FPS{Nominal: ptr(60.0), Average: ptr(59.94005994), Capture: ptr(240.0)},
-			VariableRate: true, DurationMs: 1666.66666, Timestamps: pose.TimestampsPTS, FramesDeclared: ptr(2), FramesDecoded: 2}}
+	head := pose.Head{
+		AnalysisID: new("an_1"), Model: pose.ModelInfo{Name: "m", Version: "1", SHA256: "ab"},
+		Skeleton: pose.Skeleton{Name: "two", Keypoints: []string{"nose", "tail"}, Edges: [][2]int{{0, 1}}},
+	}
+	clip := pose.ClipHead{
+		ID: "c1", Athlete: &pose.Athlete{Track: 1, Reason: "because", Margin: 0.4},
+		Media: pose.Media{
+			Container: "mov", Codec: "h264", Width: 1080, Height: 1920, Rotation: 90, PixelAspect: 1,
+			FPS:          pose.FPS{Nominal: new(60.0), Average: new(59.94005994), Capture: new(240.0)},
+			VariableRate: true, DurationMs: 1666.66666, Timestamps: pose.TimestampsPTS, FramesDeclared: new(2), FramesDecoded: 2,
+		},
+	}
 	got := document(t, head, clip,
-		pose.Frame{T: 0, People: []pose.Person{{Track: 1, Score: 0.98, Box: pose.Box{X: 0, Y: 0, W: 1, H: 1},
-			Keypoints: []pose.Keypoint{{X: 512.104, Y: 300.2, Score: 0.99, Found: true}, {}}}}},
+		pose.Frame{T: 0, People: []pose.Person{{
+			Track: 1, Score: 0.98, Box: pose.Box{X: 0, Y: 0, W: 1, H: 1},
+			Keypoints: []pose.Keypoint{{X: 512.104, Y: 300.2, Score: 0.99, Found: true}, {}},
+		}}},
 		pose.Frame{T: 16.6666666})
 	want := `{"schema":"posefleet.pose/1",
 "analysisId":"an_1",
@@ -92,7 +98,8 @@ func TestNumbersThatAreNoneNeverReachTheDocument(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	got := document(t, pose.Head{}, pose.ClipHead{ID: "c", Media: pose.Media{DurationMs: nan, PixelAspect: inf, FPS: pose.FPS{Average: &nan}}},
 		pose.Frame{People: []pose.Person{{Score: nan, Box: pose.Box{X: nan, Y: -inf, W: inf}, Keypoints: []pose.Keypoint{
-			{X: nan, Y: 1, Score: 1, Found: true}, {X: 1, Y: 1, Score: inf, Found: true}, {X: -0.001, Y: 2, Score: 7, Found: true}}}}})
+			{X: nan, Y: 1, Score: 1, Found: true}, {X: 1, Y: 1, Score: inf, Found: true}, {X: -0.001, Y: 2, Score: 7, Found: true},
+		}}}})
 	if !json.Valid([]byte(got)) {
 		t.Errorf("not JSON: %s", got)
 	}
@@ -133,9 +140,11 @@ func frames(t *rapid.T) []pose.Frame {
 		return pose.Keypoint{X: hundredth.Draw(t, "x"), Y: hundredth.Draw(t, "y"), Score: score.Draw(t, "score"), Found: true}
 	})
 	person := rapid.Custom(func(t *rapid.T) pose.Person {
-		return pose.Person{Track: rapid.IntRange(1, 99).Draw(t, "track"), Score: score.Draw(t, "score"),
+		return pose.Person{
+			Track: rapid.IntRange(1, 99).Draw(t, "track"), Score: score.Draw(t, "score"),
 			Box:       pose.Box{X: hundredth.Draw(t, "x"), Y: hundredth.Draw(t, "y"), W: hundredth.Draw(t, "w"), H: hundredth.Draw(t, "h")},
-			Keypoints: rapid.SliceOfN(point, 33, 33).Draw(t, "points")}
+			Keypoints: rapid.SliceOfN(point, 33, 33).Draw(t, "points"),
+		}
 	})
 	out := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) pose.Frame {
 		return pose.Frame{T: float64(rapid.IntRange(0, 1e9).Draw(t, "t")) / 1000, People: rapid.SliceOfN(person, 0, 3).Draw(t, "people")}

@@ -28,9 +28,11 @@ func source() pose.Source {
 		{T: 33.333333},
 		{T: 70, People: []pose.Person{{Track: 2, Score: 1, Keypoints: few}}},
 	}
-	return pose.Source{Name: "my clip", Skeleton: pose.BlazePose33(),
-		Clip:   pose.ClipHead{ID: "c1", Athlete: &pose.Athlete{Track: 2}, Media: pose.Media{Height: 200, FramesDecoded: 3, FPS: pose.FPS{Average: ptr(29.97)}}},
-		Frames: func() iter.Seq2[pose.Frame, error] { return list(all...) }}
+	return pose.Source{
+		Name: "my clip", Skeleton: pose.BlazePose33(),
+		Clip:   pose.ClipHead{ID: "c1", Athlete: &pose.Athlete{Track: 2}, Media: pose.Media{Height: 200, FramesDecoded: 3, FPS: pose.FPS{Average: new(29.97)}}},
+		Frames: func() iter.Seq2[pose.Frame, error] { return list(all...) },
+	}
 }
 
 func export(t *testing.T, f func(*strings.Builder) error) string {
@@ -69,9 +71,11 @@ func TestTRCIsInPixelsWithYUpAndTrueTimes(t *testing.T) {
 	t.Parallel()
 	text := export(t, func(b *strings.Builder) error { return pose.ExportTRC(b, source()) })
 	lines := strings.Split(text, "\n")
-	want := []string{"PathFileType\t4\t(X/Y/Z)\tmy clip.trc",
+	want := []string{
+		"PathFileType\t4\t(X/Y/Z)\tmy clip.trc",
 		"DataRate\tCameraRate\tNumFrames\tNumMarkers\tUnits\tOrigDataRate\tOrigDataStartFrame\tOrigNumFrames",
-		"29.97\t29.97\t3\t33\tpx\t29.97\t1\t3"}
+		"29.97\t29.97\t3\t33\tpx\t29.97\t1\t3",
+	}
 	if diff := cmp.Diff(want, lines[:3]); diff != "" {
 		t.Error(diff)
 	}

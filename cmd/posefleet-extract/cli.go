@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
+	"github.com/posefleet/posefleet/internal/version"
 	"github.com/posefleet/posefleet/pose/extract"
 )
 
@@ -148,23 +148,6 @@ type versionCommand struct{}
 
 // Run prints the version.
 func (*versionCommand) Run(s streams) error {
-	_, err := io.WriteString(s.out, programName+" "+version()+"\n")
+	_, err := io.WriteString(s.out, programName+" "+version.String()+"\n")
 	return err
-}
-
-// version is the module's version, or the commit of a build from a working copy.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return "devel-" + setting.Value[:min(12, len(setting.Value))]
-		}
-	}
-	return strings.Trim(info.Main.Version, "()")
 }

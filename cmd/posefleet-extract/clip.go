@@ -133,8 +133,10 @@ func (c *clipCommand) target(s streams) (string, error) {
 	}
 	name := filepath.Base(c.Path)
 	name = strings.TrimSuffix(name, filepath.Ext(name))
-	endings := map[pose.Format]string{pose.FormatJSON: ".pose.json", pose.FormatOpenPose: "_openpose", pose.FormatCOCO: ".coco.json",
-		pose.FormatCSV: ".csv", pose.FormatTRC: ".trc"}
+	endings := map[pose.Format]string{
+		pose.FormatJSON: ".pose.json", pose.FormatOpenPose: "_openpose", pose.FormatCOCO: ".coco.json",
+		pose.FormatCSV: ".csv", pose.FormatTRC: ".trc",
+	}
 	return name + endings[pose.Format(c.Format)], nil
 }
 

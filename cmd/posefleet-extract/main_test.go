@@ -71,9 +71,19 @@ func testClip(t *testing.T, path, seconds string) string {
 func TestWrongUsageEndsWithTwoAndOneLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, args := range [][]string{{}, {"--nope"}, {"a.mp4", "b.mp4"}, {"a.mp4", "--format", "xml"}, {"a.mp4", "--model", "huge"},
-		{"a.mp4", "--athlete", "here"}, {"a.mp4", "--max-people", "99"}, {"a.mp4", "--format", "openpose", "-o", "-"}, {"serve", "x"}, {"models", "dance"},
-		{"a.mp4", "--threads", "-1"}} {
+	for _, args := range [][]string{
+		{},
+		{"--nope"},
+		{"a.mp4", "b.mp4"},
+		{"a.mp4", "--format", "xml"},
+		{"a.mp4", "--model", "huge"},
+		{"a.mp4", "--athlete", "here"},
+		{"a.mp4", "--max-people", "99"},
+		{"a.mp4", "--format", "openpose", "-o", "-"},
+		{"serve", "x"},
+		{"models", "dance"},
+		{"a.mp4", "--threads", "-1"},
+	} {
 		r := execute(t, dir, args...)
 		if r.code != exitUsage || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "posefleet-extract: ") || r.stdout != "" {
 			t.Errorf("%q: %+v", args, r)
@@ -97,8 +107,11 @@ func TestHelpAndVersion(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--help"}, "--overlay"}, {[]string{"serve", "--help"}, "stdin"}, {[]string{"models", "--help"}, "check"},
-		{[]string{"--version"}, "posefleet-extract "}, {[]string{"version"}, "posefleet-extract "},
+		{[]string{"--help"}, "--overlay"},
+		{[]string{"serve", "--help"}, "stdin"},
+		{[]string{"models", "--help"}, "check"},
+		{[]string{"--version"}, "posefleet-extract "},
+		{[]string{"version"}, "posefleet-extract "},
 	}
 	for _, tt := range tests {
 		if r := execute(t, t.TempDir(), tt.args...); r.code != exitDone || !strings.Contains(r.stdout, tt.want) || r.stderr != "" {

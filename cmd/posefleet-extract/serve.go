@@ -6,6 +6,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/posefleet/posefleet/internal/version"
 	"github.com/posefleet/posefleet/pose/extract"
 	"github.com/posefleet/posefleet/pose/media"
 )
@@ -22,8 +23,10 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return usageError{err}
 	}
-	config := extract.Config{Assets: c.Assets, Model: c.Model, Engine: c.Engine, Threads: c.Threads, Media: media.Config{Limits: limits},
-		Logger: slog.New(slog.NewJSONHandler(s.err, nil))}
+	config := extract.Config{
+		Assets: c.Assets, Model: c.Model, Engine: c.Engine, Threads: c.Threads, Media: media.Config{Limits: limits},
+		Logger: slog.New(slog.NewJSONHandler(s.err, nil)),
+	}
 	if err := config.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -37,8 +40,10 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	}
 	defer x.Close()
 	parent := os.Getppid()
-	server := &extract.Server{Extractor: x, Name: programName + " " + version(), In: s.in, Out: out, Logger: config.Logger,
-		Orphaned: func() bool { return os.Getppid() != parent }}
+	server := &extract.Server{
+		Extractor: x, Name: programName + " " + version.String(), In: s.in, Out: out, Logger: config.Logger,
+		Orphaned: func() bool { return os.Getppid() != parent },
+	}
 	return server.Run(ctx)
 }
 

@@ -181,10 +181,10 @@ func slots(p protocol.Params) int {
 // hint is the request's word on who the athlete is, if it is about clip i; without a clip it is about the first.
 func hint(r Request, i int) *pose.Hint {
 	a := r.Params.Athlete
-	if a == nil || a.Clip != r.Clips[i].ID && !(a.Clip == "" && i == 0) {
-		return nil
+	if a != nil && (a.Clip == r.Clips[i].ID || a.Clip == "" && i == 0) {
+		return &pose.Hint{T: a.T, X: a.X, Y: a.Y}
 	}
-	return &pose.Hint{T: a.T, X: a.X, Y: a.Y}
+	return nil
 }
 
 // finish describes the clip after its last frame.
@@ -229,8 +229,10 @@ func (c *Clip) Source() pose.Source {
 // Summary is what the result message says about the clip.
 func (c *Clip) Summary() (protocol.ResultClip, error) {
 	q, err := json.Marshal(c.Quality)
-	return protocol.ResultClip{ID: c.ID, Frames: c.Media.FramesDecoded, Width: c.Media.Width, Height: c.Media.Height,
-		DurationMs: c.Quality.DurationMs, Quality: q}, err
+	return protocol.ResultClip{
+		ID: c.ID, Frames: c.Media.FramesDecoded, Width: c.Media.Width, Height: c.Media.Height,
+		DurationMs: c.Quality.DurationMs, Quality: q,
+	}, err
 }
 
 // Close removes the spool files.

@@ -34,8 +34,10 @@ func (c *Clip) Draw(ctx context.Context, o Overlay) (err error) {
 	}
 	defer func() { err = errors.Join(err, pump.close()) }()
 	size := image.Pt(pump.reader.Width, pump.reader.Height)
-	d := &drawing{clip: c, pump: pump, overlay: o,
-		painter: newPainter(c, scale{pump.reader.ScaleX, pump.reader.ScaleY}, size)}
+	d := &drawing{
+		clip: c, pump: pump, overlay: o,
+		painter: newPainter(c, scale{pump.reader.ScaleX, pump.reader.ScaleY}, size),
+	}
 	if o.Picture != "" {
 		d.sheet = newSheet(size, c.Media.FramesDecoded)
 		defer d.sheet.close()

@@ -29,8 +29,10 @@ func makeClip(t *testing.T, path string, args ...string) string {
 func TestNobodyIsInventedWhereThereIsNobody(t *testing.T) {
 	t.Parallel()
 	x := newExtractor(t, "lite")
-	for _, file := range []string{"odd/black_no_person.mp4", "odd/testcard_no_person.mp4", "odd/tiny_16x16.mp4",
-		"videos/decord_phone_rot0.mov", "videos/decord_phone_rot90.mov", "videos/decord_phone_rot180.mov", "videos/decord_phone_rot270.mov"} {
+	for _, file := range []string{
+		"odd/black_no_person.mp4", "odd/testcard_no_person.mp4", "odd/tiny_16x16.mp4",
+		"videos/decord_phone_rot0.mov", "videos/decord_phone_rot90.mov", "videos/decord_phone_rot180.mov", "videos/decord_phone_rot270.mov",
+	} {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			d, text := extractClip(t, x, need.Media(t, file), protocol.Params{})
 			c := d.Clips[0]
@@ -137,9 +139,11 @@ func TestSeveralClipsGoIntoOneDocument(t *testing.T) {
 	short, long := makeClip(t, filepath.Join(dir, "short.mp4"), "-t", "0.2"), makeClip(t, filepath.Join(dir, "long.mp4"), "-t", "0.4")
 	scratch := t.TempDir()
 	var shares []float64
-	r, err := x.Run(t.Context(), extract.Request{Clips: []extract.Input{{ID: "a", Path: short}, {ID: "b", Path: long}}, Dir: scratch,
+	r, err := x.Run(t.Context(), extract.Request{
+		Clips: []extract.Input{{ID: "a", Path: short}, {ID: "b", Path: long}}, Dir: scratch,
 		Params:   protocol.Params{CaptureFPS: 100},
-		Progress: func(p extract.Progress) { shares = append(shares, p.Done) }})
+		Progress: func(p extract.Progress) { shares = append(shares, p.Done) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,10 @@ func startPump(ctx context.Context, info *media.Info, c media.Config) (*pump, er
 		cancel()
 		return nil, err
 	}
-	p := &pump{reader: r, cancel: cancel, done: make(chan struct{}),
-		full: make(chan *picture, pumpBuffers), free: make(chan *picture, pumpBuffers)}
+	p := &pump{
+		reader: r, cancel: cancel, done: make(chan struct{}),
+		full: make(chan *picture, pumpBuffers), free: make(chan *picture, pumpBuffers),
+	}
 	for range pumpBuffers {
 		mat := gocv.NewMatWithSize(r.Height, r.Width, gocv.MatTypeCV8UC3)
 		pixels, err := mat.DataPtrUint8()

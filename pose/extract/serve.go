@@ -63,8 +63,10 @@ func (s *Server) Run(ctx context.Context) error {
 	s.out = json.NewEncoder(s.Out)
 	s.out.SetEscapeHTML(false)
 	m := s.Extractor.Model()
-	s.tell(protocol.ExtractorHello{Type: protocol.MessageHello, Protocol: protocol.ExtractorProtocol, Name: s.Name,
-		Model: protocol.Model{Name: m.Name, Version: m.Version, SHA256: m.SHA256}})
+	s.tell(protocol.ExtractorHello{
+		Type: protocol.MessageHello, Protocol: protocol.ExtractorProtocol, Name: s.Name,
+		Model: protocol.Model{Name: m.Name, Version: m.Version, SHA256: m.SHA256},
+	})
 	orders := make(chan order)
 	inEnded := make(chan struct{})
 	// Ends with In or, if it is not reading, with the context. A read that never returns dies with the process.
@@ -144,7 +146,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 		} else {
 			line = append(line[:0], make([]byte, maxOrder+1)...)
 		}
-		if err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		if len(line) > maxOrder {

@@ -168,7 +168,11 @@ func TestServerStopsAtOnce(t *testing.T) {
 			} else {
 				s.in.Close()
 			}
-			go io.Copy(io.Discard, readerOf(s.out))
+			// Ends with the server, which closes its end.
+			go func() {
+				for s.out.Scan() {
+				}
+			}()
 			select {
 			case err := <-s.end:
 				if err != nil {
@@ -182,15 +186,4 @@ func TestServerStopsAtOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// readerOf reads on where a scanner stands.
-func readerOf(s *bufio.Scanner) io.Reader {
-	r, w := io.Pipe()
-	go func() {
-		for s.Scan() {
-		}
-		w.Close()
-	}()
-	return r
 }

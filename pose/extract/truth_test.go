@@ -83,8 +83,11 @@ func TestSquatsAreWithinTheReferencesTolerance(t *testing.T) {
 
 // upright are the files that show one scene in several storages, each to be compared with the master.
 var variants = []struct{ name, file string }{
-	{"turned by 90", "odd/rot90.mp4"}, {"turned by 180", "odd/rot180.mp4"}, {"mirrored", "odd/mirror_flag.mp4"},
-	{"anamorphic", "odd/anamorphic_sar.mp4"}, {"with B-frames", "odd/bframes.mp4"},
+	{"turned by 90", "odd/rot90.mp4"},
+	{"turned by 180", "odd/rot180.mp4"},
+	{"mirrored", "odd/mirror_flag.mp4"},
+	{"anamorphic", "odd/anamorphic_sar.mp4"},
+	{"with B-frames", "odd/bframes.mp4"},
 }
 
 func TestStorageOfThePictureDoesNotChangeThePose(t *testing.T) {

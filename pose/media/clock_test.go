@@ -39,8 +39,13 @@ func TestClock(t *testing.T) {
 		{"never stands still", clock{tick: 1, interval: 40}, stampsOf(0, 0, 40), []float64{0, 40, 80}, true, false},
 		{"closes a splice", clock{tick: 1, interval: 40, jumps: true}, stampsOf(0, 40, 90_000_000, 90_000_040), []float64{0, 40, 80, 120}, true, false},
 		{"keeps a long pause elsewhere", clock{tick: 1, interval: 40}, stampsOf(0, 40, 20_000), []float64{0, 40, 20_000}, false, true},
-		{"does not believe the decoder's guesses", clock{tick: 1, interval: 33.3333, guessed: true},
-			stampsOf(-1, 32, 65, 0, 33), []float64{0, 33.3333, 66.6666, 99.9999, 132.9999}, true, false},
+		{
+			"does not believe the decoder's guesses",
+			clock{tick: 1, interval: 33.3333, guessed: true},
+			stampsOf(-1, 32, 65, 0, 33),
+			[]float64{0, 33.3333, 66.6666, 99.9999, 132.9999},
+			true, false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -117,8 +117,10 @@ func TestThingsThatAreNoFilesAreRefused(t *testing.T) {
 		name, path string
 		want       media.Code
 	}{
-		{"nothing", filepath.Join(dir, "absent"), media.CodeInputMissing}, {"a folder", dir, media.CodeInvalidMedia},
-		{"a pipe", fifo, media.CodeInvalidMedia}, {"a device", "/dev/zero", media.CodeInvalidMedia},
+		{"nothing", filepath.Join(dir, "absent"), media.CodeInputMissing},
+		{"a folder", dir, media.CodeInvalidMedia},
+		{"a pipe", fifo, media.CodeInvalidMedia},
+		{"a device", "/dev/zero", media.CodeInvalidMedia},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

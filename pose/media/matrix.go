@@ -22,7 +22,7 @@ func parseMatrix(text string) (orientation, bool) {
 			continue
 		}
 		var row []float64
-		for _, f := range strings.Fields(numbers) {
+		for f := range strings.FieldsSeq(numbers) {
 			v, err := strconv.ParseFloat(f, 64)
 			if err != nil {
 				return orientation{}, false

@@ -166,10 +166,17 @@ func (w want) check(t *testing.T, got *reading) {
 		got, want any
 	}
 	rows := []row{
-		{"frames", got.FramesDecoded, w.frames}, {"width", got.Width, w.width}, {"height", got.Height, w.height},
-		{"rotation", got.Rotation, w.rotation}, {"mirrored", got.Mirrored, w.mirrored}, {"partial", got.Partial, w.partial},
-		{"estimated", got.Timestamps == pose.TimestampsEstimated, w.estimated}, {"damaged", got.DecodeErrors > 0, w.damaged},
-		{"variable rate", got.VariableRate, w.variable}, {"size changes", got.SizeChanges, w.sizeChanges}, {"times", len(got.times), w.frames},
+		{"frames", got.FramesDecoded, w.frames},
+		{"width", got.Width, w.width},
+		{"height", got.Height, w.height},
+		{"rotation", got.Rotation, w.rotation},
+		{"mirrored", got.Mirrored, w.mirrored},
+		{"partial", got.Partial, w.partial},
+		{"estimated", got.Timestamps == pose.TimestampsEstimated, w.estimated},
+		{"damaged", got.DecodeErrors > 0, w.damaged},
+		{"variable rate", got.VariableRate, w.variable},
+		{"size changes", got.SizeChanges, w.sizeChanges},
+		{"times", len(got.times), w.frames},
 	}
 	if w.container != "" {
 		rows = append(rows, row{"container", got.Container, w.container})

@@ -20,8 +20,10 @@ const countTimeout = 2 * time.Minute
 func countPackets(ctx context.Context, info *Info, c Config) (packetCount, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	args := append([]string{"-v", "quiet", "-select_streams", strconv.Itoa(info.Stream), "-show_entries", "packet=flags",
-		"-of", "default=nw=1"}, inputArgs(info.Path)...)
+	args := append([]string{
+		"-v", "quiet", "-select_streams", strconv.Itoa(info.Stream), "-show_entries", "packet=flags",
+		"-of", "default=nw=1",
+	}, inputArgs(info.Path)...)
 	read, write, err := os.Pipe()
 	if err != nil {
 		return packetCount{}, err

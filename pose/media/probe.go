@@ -99,8 +99,10 @@ type probeStream struct {
 func runProbe(ctx context.Context, path string, c Config) (*probeOutput, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errors.New("ffprobe took too long"))
 	defer cancel()
-	args := append([]string{"-v", "error", "-hide_banner", "-of", "json", "-show_format", "-show_streams",
-		"-show_entries", "packet=stream_index,pts", "-read_intervals", fmt.Sprintf("%%+#%d", probePackets)}, inputArgs(path)...)
+	args := append([]string{
+		"-v", "error", "-hide_banner", "-of", "json", "-show_format", "-show_streams",
+		"-show_entries", "packet=stream_index,pts", "-read_intervals", fmt.Sprintf("%%+#%d", probePackets),
+	}, inputArgs(path)...)
 	stdout, stderr, err := capture(ctx, exec.Command(c.FFprobe, args...), probeBytes)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("probe: %w", context.Cause(ctx))
@@ -168,8 +170,8 @@ func reason(text, path string) string {
 }
 
 func describe(path string, head []byte, out *probeOutput, limits Limits) (*Info, error) {
-	if strings.HasSuffix(out.Format.Name, "_pipe") {
-		return nil, faultf(CodeImageNotVideo, "this is a picture (%s), not a video", strings.TrimSuffix(out.Format.Name, "_pipe"))
+	if kind, ok := strings.CutSuffix(out.Format.Name, "_pipe"); ok {
+		return nil, faultf(CodeImageNotVideo, "this is a picture (%s), not a video", kind)
 	}
 	s, err := videoStream(out.Streams)
 	if err != nil {

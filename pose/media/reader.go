@@ -158,9 +158,11 @@ func (r *Reader) start() error {
 }
 
 func (r *Reader) args() []string {
-	args := []string{"-hide_banner", "-nostdin", "-nostats", "-loglevel", "repeat+level+info",
+	args := []string{
+		"-hide_banner", "-nostdin", "-nostats", "-loglevel", "repeat+level+info",
 		"-threads", strconv.Itoa(r.config.Threads), "-max_pixels", strconv.Itoa(r.config.Limits.MaxPixels + r.config.Limits.MaxSide*64),
-		"-copyts", "-noautorotate"}
+		"-copyts", "-noautorotate",
+	}
 	args = append(args, inputArgs(r.info.Path)...)
 	return append(args, "-map", "0:"+strconv.Itoa(r.info.Stream), "-an", "-sn", "-dn", "-vf", r.filters(),
 		"-fps_mode", "passthrough", "-pix_fmt", "bgr24", "-f", "rawvideo", "pipe:1")

@@ -2,6 +2,7 @@ package media
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -50,7 +51,7 @@ func (l *decoderLog) read(r io.Reader) {
 	for {
 		line, err := in.ReadSlice('\n')
 		l.line(string(line))
-		for err == bufio.ErrBufferFull {
+		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = in.ReadSlice('\n')
 		}
 		if err != nil {

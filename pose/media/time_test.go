@@ -59,9 +59,11 @@ func containerTimes(t *testing.T, path string) []float64 {
 
 func TestTimesAreTheContainers(t *testing.T) {
 	t.Parallel()
-	files := []string{"odd/vfr_dropped.mp4", "odd/vfr_60_then_24.mp4", "odd/bframes.mp4", "odd/editlist_trim.mp4", "odd/editlist_hides_start.mp4",
+	files := []string{
+		"odd/vfr_dropped.mp4", "odd/vfr_60_then_24.mp4", "odd/bframes.mp4", "odd/editlist_trim.mp4", "odd/editlist_hides_start.mp4",
 		"odd/starts_at_3600s.ts", "odd/webm_named.mp4", "odd/mpeg4.avi", "odd/squats.gif", "odd/fps240.mp4", "odd/trunc_half_faststart.mp4",
-		"odd/hevc10_hlg.mov", "videos/decord_unordered.mov", "videos/sports2d_jump_two_people_vp9.mp4"}
+		"odd/hevc10_hlg.mov", "videos/decord_unordered.mov", "videos/sports2d_jump_two_people_vp9.mp4",
+	}
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -200,8 +202,12 @@ func TestLimitsFromTheEnvironment(t *testing.T) {
 		ok   bool
 	}{
 		{"none", nil, media.DefaultLimits(), true},
-		{"all", map[string]string{"POSEFLEET_MAX_SIDE": "100", "POSEFLEET_MAX_PIXELS": "5000", "POSEFLEET_MAX_DURATION": "90s"},
-			media.Limits{MaxSide: 100, MaxPixels: 5000, MaxDuration: 90e9}, true},
+		{
+			"all",
+			map[string]string{"POSEFLEET_MAX_SIDE": "100", "POSEFLEET_MAX_PIXELS": "5000", "POSEFLEET_MAX_DURATION": "90s"},
+			media.Limits{MaxSide: 100, MaxPixels: 5000, MaxDuration: 90e9},
+			true,
+		},
 		{"no number", map[string]string{"POSEFLEET_MAX_SIDE": "big"}, media.Limits{}, false},
 		{"no duration", map[string]string{"POSEFLEET_MAX_DURATION": "30"}, media.Limits{}, false},
 		{"too small", map[string]string{"POSEFLEET_MAX_PIXELS": "0"}, media.Limits{}, false},

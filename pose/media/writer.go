@@ -54,12 +54,14 @@ func Create(ctx context.Context, path string, width, height int, c Config) (*Wri
 }
 
 func writerArgs(path string, threads int) []string {
-	return []string{"-hide_banner", "-nostats", "-loglevel", "error",
+	return []string{
+		"-hide_banner", "-nostats", "-loglevel", "error",
 		"-protocol_whitelist", "pipe", "-format_whitelist", "matroska", "-f", "matroska", "-i", "pipe:0",
 		"-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2,scale=out_color_matrix=bt709:out_range=tv,format=yuv420p",
 		"-fps_mode", "passthrough", "-enc_time_base", "1/90000", "-c:v", "libx264", "-preset", "veryfast", "-crf", "21", "-bf", "0",
 		"-threads", strconv.Itoa(threads), "-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709",
-		"-color_range", "tv", "-video_track_timescale", "90000", "-movflags", "+faststart", "-f", "mp4", "-y", "file:" + path}
+		"-color_range", "tv", "-video_track_timescale", "90000", "-movflags", "+faststart", "-f", "mp4", "-y", "file:" + path,
+	}
 }
 
 // Write appends a picture (blue, green, red) that is shown from t ms on. Times must rise.
