@@ -86,7 +86,7 @@ func (w *Worker) complete(h *hold, result any) Outcome {
 		return w.fail(h, fmt.Errorf("result of job %s: %w", h.job.ID, err))
 	}
 
-	err = w.finish(h, keyCompleted, value, h.job.keepRule(h.job.Opts.RemoveOnComplete, w.opts.RemoveOnComplete), nil)
+	err = w.finish(h, keyCompleted, value, keepRule(h.job.Opts.RemoveOnComplete, w.opts.RemoveOnComplete), nil)
 
 	switch {
 	case err == nil:
@@ -117,7 +117,7 @@ func (w *Worker) fail(h *hold, cause error) Outcome {
 	switch {
 	case final:
 		outcome = OutcomeFailed
-		err = w.finish(h, keyFailed, []byte(reason), h.job.keepRule(h.job.Opts.RemoveOnFail, w.opts.RemoveOnFail), fields)
+		err = w.finish(h, keyFailed, []byte(reason), keepRule(h.job.Opts.RemoveOnFail, w.opts.RemoveOnFail), fields)
 	case pause <= 0:
 		err = w.move(h, func(ctx context.Context) error { return w.runRetry(ctx, h, fields) })
 	default:
@@ -264,7 +264,7 @@ func (w *Worker) unlock(h *hold) {
 }
 
 // keepRule is the job's own rule, else the worker's.
-func (*Job) keepRule(own, workers *Keep) *Keep {
+func keepRule(own, workers *Keep) *Keep {
 	if own != nil {
 		return own
 	}

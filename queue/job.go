@@ -60,7 +60,7 @@ type desk struct {
 }
 
 // UpdateProgress stores and announces how far the job is; any value that JSON can hold. A handler whose lock is lost gets ErrLockLost and
-// nothing is written.
+// nothing is written. It may be called from several goroutines, like Log.
 func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	text, err := encodeJSON(progress)
 	if err != nil {
@@ -74,8 +74,6 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	if _, err := j.desk.scripts.progress.code(ctx, j.desk.line, j.desk.keys, j.ID, j.ID, text, j.desk.token); err != nil {
 		return fmt.Errorf("update progress of job %s: %w", j.ID, err)
 	}
-
-	j.Progress = text
 
 	return nil
 }

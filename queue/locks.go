@@ -35,7 +35,7 @@ type holds struct {
 	all map[string]*hold
 }
 
-// hold registers a taken job. Its lock is renewed from now on, and reckoned to end LockDuration after the claim was sent.
+// hold registers a taken job: its lock is renewed from now on, and reckoned to end LockDuration after the claim was sent.
 func (w *Worker) hold(work context.Context, j *Job, token string, sent time.Time) *hold {
 	h := &hold{job: j, token: token, gone: make(chan struct{}), until: sent.Add(w.opts.LockDuration), renewed: sent}
 	h.ctx, h.cancel = context.WithCancelCause(work)
@@ -156,7 +156,7 @@ func (h *hold) expire() {
 	}
 }
 
-// taken away: a renewal found the lock missing or another's. It reports whether that was news.
+// takenAway follows a renewal that found the lock missing or another's. It reports whether that was news.
 func (h *hold) takenAway() bool {
 	h.mu.Lock()
 	ours := h.finishing || h.lost
