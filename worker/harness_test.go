@@ -99,7 +99,22 @@ type running struct {
 // start starts a worker and waits until it is ready. Cleanup gives back what runs and checks that nothing is left.
 func (b *bench) start(pairs ...string) *running {
 	b.t.Helper()
-	r := b.launch(pairs...)
+	return b.awaitReady(b.launch(pairs...))
+}
+
+// startWith is start with a change of the configuration that no variable makes.
+func (b *bench) startWith(change func(*worker.Config)) *running {
+	b.t.Helper()
+	cfg, err := worker.LoadConfig(b.env())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	change(&cfg)
+	return b.awaitReady(b.launchConfig(cfg))
+}
+
+func (b *bench) awaitReady(r *running) *running {
+	b.t.Helper()
 	select {
 	case <-r.Ready():
 	case err := <-r.done:
@@ -117,6 +132,11 @@ func (b *bench) launch(pairs ...string) *running {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	return b.launchConfig(cfg)
+}
+
+func (b *bench) launchConfig(cfg worker.Config) *running {
+	b.t.Helper()
 	w, err := worker.New(cfg, slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		b.t.Fatal(err)

@@ -175,6 +175,9 @@ func (l *life) stop(s servers) {
 	shut(ctx, s.admin)
 	l.others.Wait()
 	w.engine.client.Close()
+	if w.demand != nil {
+		_ = w.demand.Close() // nothing depends on it
+	}
 }
 
 // shut ends a server, the friendly way while ctx lives.

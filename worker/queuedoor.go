@@ -28,6 +28,7 @@ const (
 type queueDoor struct {
 	engine *engine
 	slots  *slots.Slots
+	hold   func(context.Context) error // scale-in protection
 }
 
 // handle works on one job. ctx ends when the lock is lost or the queue's worker is stopped hard.
@@ -47,6 +48,9 @@ func (d *queueDoor) handle(ctx context.Context, job *queue.Job) (any, error) {
 	defer r.ending()
 	e.runs.begin(r, false)
 	e.runLog(r).Info("job started")
+	if err := d.hold(owned); err != nil { // the job came between the look at the queue and the claim
+		e.runLog(r).Warn("works unprotected", slog.String("error", err.Error()))
+	}
 	j := startJournal(ctx, job, e.runLog(r))
 	end := e.fromQueue(owned, r, j)
 	if end.outcome != outLostLock {

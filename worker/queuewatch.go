@@ -57,7 +57,7 @@ func (w *queueWatch) alive(s queue.WorkerStatus, now time.Time) error {
 		}
 		last = later(last, renewed)
 	}
-	if last.IsZero() {
+	if s.LastFetch.IsZero() {
 		return errors.New("the queue has not answered yet")
 	}
 	if age := now.Sub(last); age > fetchFresh {

@@ -45,6 +45,7 @@ type Worker struct {
 	queue   *queue.Worker // nil while the queue door is shut
 	door    *httpDoor
 	protect *ecs.Protector // nil: no protection
+	demand  *queue.Queue   // what there is to take; only with protection
 
 	listening chan struct{} // closed when both addresses are known
 	readied   chan struct{} // closed when work can be taken for the first time
@@ -195,14 +196,30 @@ func (w *Worker) buildQueue(id string) error {
 	o.WorkerName, o.Gate, o.Observer = id, &gate{slots: w.slots, pool: w.pool, watch: w.watch}, w.watch
 	o.LockDuration, o.LockRenewTime = w.cfg.LockDuration, w.cfg.LockRenewTime
 	o.StalledInterval, o.MaxStalledCount = w.cfg.StalledInterval, w.cfg.MaxStalledCount
-	door := &queueDoor{engine: w.engine, slots: w.slots}
+	door := &queueDoor{engine: w.engine, slots: w.slots, hold: w.hold}
 	o.OnDeferredFailure = door.deferredFailure
 	if w.protect != nil {
-		o.BeforeClaim = w.protect.Hold
+		var err error
+		if w.demand, err = queue.NewQueue(o.Options); err != nil {
+			return err
+		}
+		o.BeforeClaim = w.beforeClaim
 	}
 	var err error
 	w.queue, err = queue.NewWorker(o, door.handle)
 	return err
+}
+
+// beforeClaim protects the task before a job is taken. An idle worker looks for jobs every few seconds all the same:
+// that alone must not keep the task from being scaled in, so it asks first whether there is anything to take.
+func (w *Worker) beforeClaim(ctx context.Context) error {
+	if !w.protect.Protected() {
+		counts, err := w.demand.Counts(ctx)
+		if err == nil && (counts.Paused || counts.Waiting+counts.Prioritized+counts.Delayed == 0) {
+			return nil
+		}
+	}
+	return w.protect.Hold(ctx)
 }
 
 // hold asks for scale-in protection where there is any.

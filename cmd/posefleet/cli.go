@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/posefleet/posefleet/worker"
 )
@@ -70,8 +71,12 @@ func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
 func execute(args []string, h *host) (err error) {
 	defer func() { // kong calls exit inside of Parse after --help and --version
-		if e, ok := recover().(exitError); ok {
-			err = e
+		switch p := recover().(type) {
+		case nil:
+		case exitError:
+			err = p
+		default:
+			panic(p)
 		}
 	}()
 	parser, err := kong.New(newCLI(), kong.Name("posefleet"),
@@ -114,14 +119,18 @@ func versionLine() string {
 	return fmt.Sprintf("posefleet %s (%s)", v.Version, v.Revision)
 }
 
-// newLogger logs to stderr as the configuration says.
+// newLogger logs to stderr as the configuration says. The Redis client's own lines go there as well: in its own form
+// they would break the log's.
 func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
+	var log *slog.Logger
 	if format == "text" {
-		return slog.New(textHandler(w, level))
+		log = slog.New(textHandler(w, level))
+	} else {
+		log = slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})).With(
+			slog.String("service.name", "posefleet"), slog.String("service.version", worker.BuildVersion(version).Version))
 	}
-	return slog.New(slog.NewJSONHandler(w, o)).With(
-		slog.String("service.name", "posefleet"), slog.String("service.version", worker.BuildVersion(version).Version))
+	redis.SetLogger(redisLog{log})
+	return log
 }
 
 // isTerminal tells whether w is a terminal, for colours.

@@ -44,9 +44,12 @@ func (c *enqueueCmd) Run(h *host) error {
 		}
 		return c.flags.list[i].Default
 	}
+	if _, err := queue.ParseRedisURL(get(0)); err != nil {
+		return c.flags.explain(fmt.Errorf("%s is not usable: %w", c.flags.list[0].Name, err))
+	}
 	q, err := queue.NewQueue(queue.Options{RedisURL: get(0), Prefix: get(1), Name: get(2)})
 	if err != nil {
-		return c.flags.explain(fmt.Errorf("%s, %s or %s is wrong: %w", c.flags.list[0].Name, c.flags.list[1].Name, c.flags.list[2].Name, err))
+		return c.flags.explain(fmt.Errorf("%s or %s is not usable: %w", c.flags.list[1].Name, c.flags.list[2].Name, err))
 	}
 	var errs []error
 	for _, id := range c.IDs {

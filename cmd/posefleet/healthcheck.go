@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,16 +13,21 @@ import (
 
 // healthcheckCmd is "posefleet healthcheck".
 type healthcheckCmd struct {
-	AdminListen string        `default:":9090" env:"POSEFLEET_ADMIN_LISTEN" help:"The worker's admin address."`
+	AdminListen string        `placeholder:"VALUE" help:"The worker's admin address (default :9090) [POSEFLEET_ADMIN_LISTEN]."`
 	Path        string        `default:"/healthz" help:"What to ask; /readyz asks whether work can be taken."`
 	Timeout     time.Duration `default:"5s" help:"How long to wait for the answer."`
 }
 
 // Run asks the worker in the same container. It needs no shell and no curl.
 func (c *healthcheckCmd) Run(h *host) error {
-	hostname, port, err := net.SplitHostPort(c.AdminListen)
+	name, addr := "--admin-listen", c.AdminListen
+	if addr == "" {
+		name = "POSEFLEET_ADMIN_LISTEN"
+		addr = cmp.Or(h.environ[name], ":9090")
+	}
+	hostname, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return &usageError{err: fmt.Errorf("POSEFLEET_ADMIN_LISTEN is no address: %q", c.AdminListen)}
+		return &usageError{err: fmt.Errorf("%s is no address: %q", name, addr)}
 	}
 	if ip := net.ParseIP(hostname); hostname == "" || (ip != nil && ip.IsUnspecified()) {
 		hostname = "127.0.0.1"

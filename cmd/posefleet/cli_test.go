@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/posefleet/posefleet/internal/redistest"
+	"github.com/posefleet/posefleet/protocol/webhook"
+	"github.com/posefleet/posefleet/queue"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// call runs a command line and returns its code and output.
+func call(environ []string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(args, environ, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	exe, _ := os.Executable()
+	good := []string{
+		"POSEFLEET_CONTROL_URL=https://control", "POSEFLEET_WORKER_SECRET=" + webhook.Generate(), "POSEFLEET_DOOR_SECRET=" + webhook.Generate(),
+		"POSEFLEET_STORAGE_HOSTS=a", "POSEFLEET_EXTRACTOR=" + exe,
+	}
+	tests := []struct {
+		name    string
+		environ []string
+		args    []string
+		code    int
+		stderr  string
+	}{
+		{"help", nil, []string{"--help"}, 0, ""},
+		{"version flag", nil, []string{"--version"}, 0, ""},
+		{"version", nil, []string{"version"}, 0, ""},
+		{"worker help", nil, []string{"worker", "--help"}, 0, ""},
+		{"enqueue help", nil, []string{"enqueue", "--help"}, 0, ""},
+		{"healthcheck help", nil, []string{"healthcheck", "--help"}, 0, ""},
+		{"no command", nil, nil, 2, "expected one of"},
+		{"unknown command", nil, []string{"bogus"}, 2, "bogus"},
+		{"unknown flag", nil, []string{"worker", "--bogus"}, 2, "--bogus"},
+		{"missing variable", good[1:], []string{"worker"}, 2, "POSEFLEET_CONTROL_URL is required"},
+		{"bad variable", append([]string{"POSEFLEET_SLOTS=x"}, good...), []string{"worker"}, 2, "POSEFLEET_SLOTS can't be read"},
+		{"bad flag", good, []string{"worker", "--slots", "0"}, 2, "--slots must be"},
+		{"flag overrides variable", append([]string{"POSEFLEET_SLOTS=x"}, good...), []string{"worker", "--slots=1", "--lock-renew-time=40s"}, 2, "--lock-renew-time must be"},
+		{"bool flags", good, []string{"worker", "--no-http-enabled", "--queue-enabled=false"}, 2, "would take no work"},
+		{"port taken", good, []string{"worker", "--admin-listen=256.0.0.1:1"}, 2, "--admin-listen is no address"},
+		{"bad id", nil, []string{"enqueue", "an_1", "a b"}, 2, `id "a b"`},
+		{"bad redis", nil, []string{"enqueue", "an_1", "--redis-url=x"}, 2, "--redis-url"},
+		{"health of nobody", nil, []string{"healthcheck", "--admin-listen=127.0.0.1:1"}, 1, "no answer"},
+		{"health at no address", nil, []string{"healthcheck", "--admin-listen=x"}, 2, "--admin-listen is no address"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := call(tt.environ, tt.args...)
+			if code != tt.code || !strings.Contains(stderr, tt.stderr) {
+				t.Errorf("exit %d, stderr %q", code, stderr)
+			}
+			if tt.code != 0 && (strings.Count(stderr, "\n") != 1 || stdout != "") {
+				t.Errorf("not one line on stderr: %q, stdout %q", stderr, stdout)
+			}
+			if tt.code == 0 && (stdout == "" || stderr != "") {
+				t.Errorf("stdout %q, stderr %q", stdout, stderr)
+			}
+			for _, v := range good[1:3] {
+				if _, secret, _ := strings.Cut(v, "whsec_"); strings.Contains(stderr, secret) {
+					t.Error("a secret is on stderr")
+				}
+			}
+		})
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte("draining\n"))
+		}
+	}))
+	t.Cleanup(s.Close)
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), ":")
+	environ := []string{"POSEFLEET_ADMIN_LISTEN=0.0.0.0:" + port}
+	if code, _, stderr := call(environ, "healthcheck"); code != 0 {
+		t.Errorf("healthy: exit %d %s", code, stderr)
+	}
+	if code, _, stderr := call(environ, "healthcheck", "--path=/readyz"); code != 1 || !strings.Contains(stderr, "draining") {
+		t.Errorf("not ready: exit %d %s", code, stderr)
+	}
+}
+
+func TestEnqueue(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	environ := []string{"POSEFLEET_REDIS_URL=" + r.URL, "POSEFLEET_PREFIX=pre"}
+	code, stdout, stderr := call(environ, "enqueue", "an_1", "an_2", "an_1", "--queue=other")
+	if code != 0 || stdout != "an_1 added\nan_2 added\nan_1 is there already\n" {
+		t.Fatalf("exit %d %q %q", code, stdout, stderr)
+	}
+	q, err := queue.NewQueue(queue.Options{RedisURL: r.URL, Prefix: "pre", Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	j, err := q.Job(t.Context(), "an_2")
+	if err != nil || j.Name != "analysis" || string(j.Data) != `{"v":1,"analysisId":"an_2"}` {
+		t.Fatalf("%+v, %v", j, err)
+	}
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posefleet/posefleet/claimcheck"
+	"github.com/posefleet/posefleet/protocol"
+)
+
+// renewals answers renewals by the script; the last entry repeats.
+type renewals struct {
+	mu     sync.Mutex
+	at     []time.Time
+	script []func(ctx context.Context) (time.Duration, error)
+}
+
+func (r *renewals) Renew(ctx context.Context, _ protocol.LeaseRequest) (time.Duration, error) {
+	r.mu.Lock()
+	r.at = append(r.at, time.Now())
+	f := r.script[min(len(r.at), len(r.script))-1]
+	r.mu.Unlock()
+	return f(ctx)
+}
+
+func renewed(context.Context) (time.Duration, error) { return 120 * time.Second, nil }
+
+func failed(context.Context) (time.Duration, error) {
+	return 0, &claimcheck.ClaimError{Kind: claimcheck.KindUnavailable, Fault: protocol.NewRetryableFault(protocol.CodeControlUnreachable, "x")}
+}
+
+func silent(ctx context.Context) (time.Duration, error) {
+	<-ctx.Done()
+	return 0, context.Cause(ctx)
+}
+
+func says(kind claimcheck.Kind) func(context.Context) (time.Duration, error) {
+	return func(context.Context) (time.Duration, error) {
+		return 0, &claimcheck.ClaimError{Kind: kind, Fault: protocol.NewFault(protocol.CodeClaimLost, "x")}
+	}
+}
+
+// keep runs a lease of 120 s and returns when, and why, the run was cancelled.
+func keep(t *testing.T, limit time.Duration, script ...func(context.Context) (time.Duration, error)) (*renewals, time.Duration, error) {
+	t.Helper()
+	r := &renewals{script: script}
+	owned, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	begin := time.Now()
+	claim := &claimcheck.Redemption{At: begin, Claim: protocol.Claim{AnalysisID: "an_1", Claim: "clm", Epoch: 1, LeaseSeconds: 120}}
+	stop := startLease(owned, r, claim, cancel, slog.New(slog.DiscardHandler))
+	defer stop()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-owned.Done():
+		return r, time.Since(begin), context.Cause(owned)
+	case <-timer.C:
+		return r, limit, nil
+	}
+}
+
+func TestLeaseIsRenewedEveryThird(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _, cause := keep(t, 10*time.Minute+time.Second, renewed)
+		if cause != nil || len(r.at) != 15 {
+			t.Fatalf("%d renewals in 10 min, cause %v; want 15", len(r.at), cause)
+		}
+	})
+}
+
+func TestLeaseLost(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		kind claimcheck.Kind
+		want error
+	}{
+		{"409", claimcheck.KindLost, ErrLeaseLost}, {"404", claimcheck.KindUnknown, ErrLeaseLost}, {"410", claimcheck.KindGone, ErrUnwanted},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, after, cause := keep(t, time.Hour, says(tt.kind))
+				if !errors.Is(cause, tt.want) || after != 40*time.Second {
+					t.Fatalf("cancelled with %v after %s", cause, after)
+				}
+			})
+		})
+	}
+}
+
+func TestLeaseExpiresByOurOwnClock(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]func(context.Context) (time.Duration, error){"refused": failed, "silence": silent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, after, cause := keep(t, time.Hour, f)
+				if !errors.Is(cause, ErrLeaseExpired) || after != 120*time.Second {
+					t.Fatalf("cancelled with %v after %s, want ErrLeaseExpired after 120 s", cause, after)
+				}
+				if name == "refused" && len(r.at) < 10 {
+					t.Errorf("only %d tries", len(r.at))
+				}
+			})
+		})
+	}
+}
+
+func TestLeaseSurvivesAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _, cause := keep(t, 5*time.Minute, failed, failed, failed, renewed)
+		if cause != nil || len(r.at) < 8 {
+			t.Fatalf("%d renewals, cause %v", len(r.at), cause)
+		}
+	})
+}
+
+func TestNoLeaseNoRenewal(t *testing.T) {
+	t.Parallel()
+	stop := startLease(t.Context(), nil, &claimcheck.Redemption{}, nil, nil)
+	stop()
+}
