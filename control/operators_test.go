@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,26 @@ func TestSubmit(t *testing.T) {
 	b.delivered(t, "an_2")
 	b.api(t, http.MethodPost, "/v1/analyses/an_2/cancel", nil).want(t, http.StatusConflict, protocol.CodeConflict)
 	b.api(t, http.MethodPost, "/v1/analyses/nobody/cancel", nil).want(t, http.StatusNotFound, protocol.CodeUnknownAnalysis)
+}
+
+// What lies in storage is not what was announced: somebody else wrote there, or a restore brought something older.
+func TestSubmitMismatch(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.uploaded(t, "an_1")
+	dir := strings.TrimPrefix(b.cfg.StorageURL, "file:")
+	for name, text := range map[string]string{
+		"data/analyses/an_1/clips/c1":      "x",
+		"meta/analyses/an_1/clips/c1.json": `{"size":1,"sha256":"` + sum([]byte("x")) + `","contentType":"video/mp4"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.api(t, http.MethodPost, "/v1/analyses/an_1/submit", nil).want(t, http.StatusConflict, protocol.CodeInputMismatch)
+	if s := b.status(t, "an_1"); s != "uploading" {
+		t.Fatalf("the analysis is %s", s)
+	}
 }
 
 func TestListAndGet(t *testing.T) {

@@ -110,7 +110,7 @@ func (s *sqlStore) GrantArtifact(ctx context.Context, l Lease, art StoredArtifac
 		if err != nil {
 			return err
 		}
-		if a.Epoch != l.Epoch || a.Claim != l.Claim || a.Status != StatusProcessing || a.LeaseUntil.IsZero() {
+		if a.Epoch != l.Epoch || a.Claim != l.Claim || a.Status != StatusProcessing {
 			return ErrLost
 		}
 		rows, err := t.exec(`INSERT INTO artifacts (analysis_id, object_key, epoch, name, content_type, size, sha256, params_digest, about, created_at)

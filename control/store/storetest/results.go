@@ -71,6 +71,19 @@ func testResultOldEpoch(t *testing.T, b *Bundle) {
 	b.MustRecord(t, Failed(l2), store.DecisionConceded)
 	b.WantStatus(t, "an_ok", store.StatusDelivered)
 
+	// Given back, and then its report arrives after all: the work was done.
+	b.Queued(t, "an_back")
+	given := LeaseOf(b.MustRedeem(t, "an_back", QueueHolder("w1", "an_back", 1)))
+	late := b.Completed(t, given)
+	if err := b.Release(b.ctx, given); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.GrantArtifact(b.ctx, given, Artifact(given)); !errors.Is(err, store.ErrLost) {
+		t.Fatalf("artifact of a released claim: %v", err)
+	}
+	b.MustRecord(t, late, store.DecisionAccepted)
+	b.WantStatus(t, "an_back", store.StatusDelivered)
+
 	l1, done, l2 := two("an_bad")
 	b.MustRecord(t, Failed(l1), store.DecisionSuperseded)
 	b.MustRecord(t, Interrupted(l1), store.DecisionSuperseded)
@@ -81,7 +94,7 @@ func testResultOldEpoch(t *testing.T, b *Bundle) {
 	b.MustRecord(t, Failed(l2), store.DecisionAccepted)
 	b.WantStatus(t, "an_bad", store.StatusFailed)
 	// A late success after a decided failure concedes: somebody has been told of the failure, perhaps refunded.
-	late := done
+	late = done
 	late.WebhookID += "_late"
 	b.MustRecord(t, late, store.DecisionConceded)
 	b.WantStatus(t, "an_bad", store.StatusFailed)
