@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,21 +110,17 @@ func (c cutTest) run(t *testing.T) {
 func (s *system) cutAt(id, kind string, arrives bool) <-chan struct{} {
 	reached := make(chan struct{})
 
-	var once sync.Once
+	var taken atomic.Bool
 
 	stop := func(ctx context.Context, m *message) bool {
-		pass := true
-
-		if m.is(kind, id) {
-			once.Do(func() {
-				pass = false
-
-				close(reached)
-				waitForSender(ctx)
-			})
+		if !m.is(kind, id) || !taken.CompareAndSwap(false, true) {
+			return true
 		}
 
-		return pass
+		close(reached)
+		waitForSender(ctx)
+
+		return false
 	}
 
 	if arrives {
@@ -199,15 +195,10 @@ func TestCutAfterStep7AnswerLost(t *testing.T) {
 
 	s := newSystem(t, posefleet(t))
 
-	var once sync.Once
+	var taken atomic.Bool
 
 	s.front.intercept(nil, func(_ context.Context, m *message) bool {
-		pass := true
-		if m.is("result", "an_1") {
-			once.Do(func() { pass = false })
-		}
-
-		return pass
+		return !m.is("result", "an_1") || !taken.CompareAndSwap(false, true)
 	})
 	s.prepare("an_1", s.textClip(), nil)
 	s.add("an_1", 3)
@@ -365,7 +356,11 @@ func TestFrozenInStep7(t *testing.T) {
 
 	other := s.startWorker("other", quickLocks(stopwatch{}))
 	s.awaitJob("an_1")
-	late.release(t, s)
+
+	if m := late.release(t, s); !conceded(m) {
+		t.Errorf("the late result was answered %d %s", m.Status, m.Answer)
+	}
+
 	frozen.thaw(t)
 	s.checkEnd(t, "an_1", 2, frozen, other)
 }

@@ -1,11 +1,14 @@
 package conformance
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +54,10 @@ func TestWrongVariable(t *testing.T) {
 
 			var complaint strings.Builder
 
-			cmd := exec.CommandContext(t.Context(), posefleet(t), "worker")
+			ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+			defer cancel()
+
+			cmd := exec.CommandContext(ctx, posefleet(t), "worker")
 			cmd.Env, cmd.Stderr = environment(vars), &complaint
 			err := cmd.Run()
 
@@ -83,7 +89,7 @@ func TestFaults(t *testing.T) {
 	t.Run("bad signature at the door", func(t *testing.T) { s.faultBadSignature(t, w) })
 	t.Run("unknown id", func(t *testing.T) { s.faultUnknown(t, w) })
 	t.Run("media", func(t *testing.T) { s.faultMedia(t, w) })
-	t.Run("truncated in storage", func(t *testing.T) { s.faultTruncated(t, w) })
+	t.Run("changed in storage", func(t *testing.T) { s.faultChanged(t, w) })
 	t.Run("dead control plane", func(t *testing.T) { s.faultControlDead(t, w) })
 	t.Run("bad signature at the control plane", func(t *testing.T) { s.faultBadWorkerSecret(t) })
 	t.Run("still able", func(t *testing.T) {
@@ -178,31 +184,41 @@ func (s *system) faultMedia(t *testing.T, w *worker) {
 	s.checkQuiet(w)
 }
 
-// faultTruncated: what lies in storage is shorter than what was submitted.
-func (s *system) faultTruncated(t *testing.T, w *worker) {
+// faultChanged: what lies in storage is not what was submitted: a zero in the place of each byte of the second half, as after a transfer
+// that was cut off into a file made in advance.
+func (s *system) faultChanged(t *testing.T, w *worker) {
 	t.Helper()
-	s.prepare("an_short", clip{"person.mp4", need.Media(t, "videos/tfjs_synthetic_pose_1.mp4")}, nil)
-	truncateLargest(t, filepath.Join(s.dir, "storage"))
-	s.add("an_short", 3)
-	s.checkFailedFor(t, s.awaitJob("an_short"), protocol.CodeInputMismatch, 1)
+	s.prepare("an_changed", clip{"person.mp4", need.Media(t, "videos/tfjs_synthetic_pose_1.mp4")}, nil)
+	blankHalf(t, filepath.Join(s.dir, "storage"), "an_changed")
+	s.add("an_changed", 3)
+	s.checkFailedFor(t, s.awaitJob("an_changed"), protocol.CodeInputMismatch, 1)
 	s.checkQuiet(w)
 }
 
-// truncateLargest cuts the largest file below dir to its half.
-func truncateLargest(t *testing.T, dir string) {
+// blankHalf blanks the second half of the stored clip of an analysis.
+func blankHalf(t *testing.T, dir, id string) {
 	t.Helper()
 
-	largest, size := "", int64(0)
-
-	for _, path := range leftovers(dir) {
-		if info, err := os.Stat(path); err == nil && info.Size() > size {
-			largest, size = path, info.Size()
-		}
+	files := slices.DeleteFunc(leftovers(dir), func(path string) bool { return !strings.Contains(path, id+"/") })
+	if len(files) == 0 {
+		t.Fatalf("nothing stored for %s", id)
 	}
 
-	if err := os.Truncate(largest, size/2); err != nil {
+	largest := slices.MaxFunc(files, func(a, b string) int { return int(size(a) - size(b)) })
+	whole := size(largest)
+
+	if err := errors.Join(os.Truncate(largest, whole/2), os.Truncate(largest, whole)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+
+	return info.Size()
 }
 
 func (s *system) faultControlDead(t *testing.T, w *worker) {

@@ -8,10 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/posefleet/posefleet/internal/child"
 	"github.com/posefleet/posefleet/internal/need"
 )
 
-// programs are the built programs; each is built by the first test that asks for it.
+// envPrograms names the folder with posefleet and posefleet-extract, if they have been built already.
+const envPrograms = "POSEFLEET_BIN"
+
+// programs are the programs under test; each is built by the first test that asks for it.
 type programs struct {
 	dir       func() (string, error)
 	posefleet func() (string, error)
@@ -24,11 +28,9 @@ var built = newPrograms()
 
 func newPrograms() *programs {
 	p := &programs{dir: sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "posefleet-conformance-") })}
-	p.posefleet = sync.OnceValues(func() (string, error) { return p.build("posefleet", "./cmd/posefleet", "0") })
-	p.unguarded = sync.OnceValues(func() (string, error) {
-		return p.build("posefleet-unguarded", "./cmd/posefleet", "0", "-tags", "unguarded")
-	})
-	p.extractor = sync.OnceValues(func() (string, error) { return p.build("posefleet-extract", "./cmd/posefleet-extract", "1") })
+	p.posefleet = sync.OnceValues(func() (string, error) { return p.find("posefleet") })
+	p.extractor = sync.OnceValues(func() (string, error) { return p.find("posefleet-extract") })
+	p.unguarded = sync.OnceValues(func() (string, error) { return p.build("posefleet-unguarded", "posefleet", "-tags", "unguarded") })
 
 	return p
 }
@@ -45,13 +47,12 @@ func posefleet(t testing.TB) string { return path(t, built.posefleet) }
 // unguarded is posefleet with the compare-and-set taken out of the control plane.
 func unguarded(t testing.TB) string { return path(t, built.unguarded) }
 
-// realExtractor is the path of posefleet-extract, which lies beside posefleet; the test is skipped where it has no models.
-func realExtractor(t testing.TB) string {
+// realExtractor makes sure that posefleet-extract lies beside posefleet; the test is skipped where it has no models.
+func realExtractor(t testing.TB) {
 	t.Helper()
 	need.Assets(t)
 	need.Program(t, "ffmpeg")
-
-	return path(t, built.extractor)
+	path(t, built.extractor)
 }
 
 func path(t testing.TB, build func() (string, error)) string {
@@ -65,19 +66,34 @@ func path(t testing.TB, build func() (string, error)) string {
 	return program
 }
 
-func (p *programs) build(name, pkg, cgo string, args ...string) (string, error) {
+// find is the program as it was built before, or a fresh build.
+func (p *programs) find(name string) (string, error) {
+	if dir := os.Getenv(envPrograms); dir != "" {
+		return filepath.Join(dir, name), nil
+	}
+
+	return p.build(name, name)
+}
+
+func (p *programs) build(name, command string, args ...string) (string, error) {
 	dir, err := p.dir()
 	if err != nil {
 		return "", err
 	}
 
 	program := filepath.Join(dir, name)
-	cmd := exec.Command("go", append(append([]string{"build", "-o", program}, args...), pkg)...)
+	cmd := exec.Command("go", append(append([]string{"build", "-o", program}, args...), "./cmd/"+command)...)
 	cmd.Dir = ".."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+	proc, err := child.Start(cmd)
+	if err != nil {
+		return "", err
+	}
+
+	<-proc.Done()
+
+	if err := proc.Err(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, proc.Output())
 	}
 
 	return program, nil
