@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/posefleet/posefleet/cmd/dev/internal/image"
+	"github.com/posefleet/posefleet/internal/assets"
 )
 
 // image builds the image with the engine that is there.
@@ -27,8 +28,9 @@ func (t *tool) imageCheck(ctx context.Context, _ []string) error {
 	return t.imageBuilder(ctx).Check(ctx)
 }
 
+// imageBuilder works in the cache: below the repository, ./... would look into the systems that are made there.
 func (t *tool) imageBuilder(ctx context.Context) *image.Builder {
 	return image.New(image.Config{
-		Root: t.root, Work: filepath.Join(t.root, "build", "image"), Version: t.version(ctx), Out: os.Stdout,
+		Root: t.root, Work: filepath.Join(assets.CacheDir(), "image"), Version: t.version(ctx), Out: os.Stdout,
 	})
 }
