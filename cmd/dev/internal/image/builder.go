@@ -59,7 +59,7 @@ func (b *Builder) Build(ctx context.Context) error {
 func (b *Builder) flags(ctx context.Context) ([]string, error) {
 	flags := []string{"--build-arg", "POSEFLEET_VERSION=" + b.Version}
 
-	goEnv, err := proc.Output(ctx, proc.Spec{Dir: b.Root, Args: []string{"go", "env", "-json", "GOPROXY", "GOSUMDB", "GONOSUMDB"}})
+	goEnv, err := proc.Output(ctx, proc.Spec{Dir: b.Root, Args: []string{"go", "env", "-json", "GOPROXY", "GOSUMDB"}})
 	if err != nil {
 		return nil, err
 	}
