@@ -257,6 +257,12 @@ func TestResultAnswers(t *testing.T) {
 	art := protocol.Artifact{Key: "analyses/an_1/artifacts/nowhere", Size: 1, SHA256: strings.Repeat("0", 64)}
 	b.report(t, c, completed(c, art)).want(t, http.StatusUnprocessableEntity, protocol.CodeResultRefused)
 
+	// Allowed to be uploaded is not uploaded.
+	granted := decode[protocol.ArtifactAnswer](t,
+		b.post(t, "/v1/claims/an_1/artifact", webhook.NewID("req"), artifactRequest(c, clipBytes)).want(t, http.StatusOK, ""))
+	art = protocol.Artifact{Key: granted.Key, Size: int64(len(clipBytes)), SHA256: sum(clipBytes)}
+	b.report(t, c, completed(c, art)).want(t, http.StatusUnprocessableEntity, protocol.CodeResultRefused)
+
 	forged := c
 	forged.Claim = "clm_forged"
 	b.report(t, c, failed(forged)).want(t, http.StatusUnprocessableEntity, protocol.CodeResultRefused)
