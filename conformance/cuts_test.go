@@ -433,3 +433,28 @@ func TestStorageGone(t *testing.T) {
 		t.Errorf("%d of the faults were not met", left)
 	}
 }
+
+// TestTwoControlPlanes: a deploy puts a second control plane beside the first, on the same database and storage. What one has handed out the
+// other takes: redeemed here, granted and delivered there.
+func TestTwoControlPlanes(t *testing.T) {
+	t.Parallel()
+
+	s := newSystem(t, posefleet(t))
+	second := s.launchControl(posefleet(t), "http://"+address(t))
+
+	s.front.intercept(nil, func(_ context.Context, m *message) bool {
+		if m.is("redeem", "an_1") {
+			s.front.pointTo(t, second)
+		}
+
+		return true
+	})
+	s.prepare("an_1", s.textClip(), nil)
+	s.add("an_1", 1)
+	w := s.startWorker("worker", quickLocks(stopwatch{}))
+	s.checkEnd(t, "an_1", 1, w)
+
+	if got := s.front.to().String(); got != second {
+		t.Errorf("the messages still go to %s", got)
+	}
+}

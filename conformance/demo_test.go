@@ -42,12 +42,12 @@ func TestDemoOnce(t *testing.T) {
 	}
 
 	for _, test := range tests {
+		if test.long && !*allClips {
+			continue
+		}
+
 		t.Run(filepath.Base(test.file), func(t *testing.T) {
 			t.Parallel()
-
-			if test.long && !*allClips {
-				t.Skip("a long clip: go test -all-clips")
-			}
 
 			tmp := t.TempDir()
 			out, code := runDemo(t, tmp, "--once", "--model", "lite", need.Media(t, test.file))

@@ -85,17 +85,25 @@ func (s *system) startControl(program string) {
 		s.front.pointTo(s.t, s.controlURL)
 	}
 
+	s.launchControl(program, s.controlURL)
+}
+
+// launchControl starts a control plane on the system's database and storage and returns its address.
+func (s *system) launchControl(program, base string) string {
+	s.t.Helper()
+
 	s.control = startProcess(s.t, "control", map[string]string{
-		"POSEFLEET_LISTEN":        strings.TrimPrefix(s.controlURL, "http://"),
+		"POSEFLEET_LISTEN":        strings.TrimPrefix(base, "http://"),
 		"POSEFLEET_PUBLIC_URL":    s.front.URL,
 		"POSEFLEET_REDIS_URL":     s.redis.URL,
 		"POSEFLEET_QUEUE":         queueName,
 		"POSEFLEET_DATABASE_URL":  "sqlite:" + filepath.Join(s.dir, "posefleet.db"),
 		"POSEFLEET_STORAGE_URL":   "file:" + filepath.Join(s.dir, "storage"),
 		"POSEFLEET_WORKER_SECRET": s.workerSecret,
-		"POSEFLEET_DOOR_SECRET":   s.doorSecret,
 	}, program, "control")
-	awaitHTTP(s.t, s.control, s.controlURL+"/v1/analyses")
+	awaitHTTP(s.t, s.control, base+"/healthz")
+
+	return base
 }
 
 // address is a free loopback address.
