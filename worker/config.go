@@ -315,7 +315,7 @@ func extractorEnv(environ map[string]string) []string {
 	allowed := []string{
 		"PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "GOMEMLIMIT", "GOCOVERDIR",
 		EnvPrefix + "ASSETS", EnvPrefix + "MODEL", EnvPrefix + "ENGINE", EnvPrefix + "THREADS",
-		EnvPrefix + "MAX_SIDE", EnvPrefix + "MAX_PIXELS", EnvPrefix + "MAX_DURATION",
+		EnvPrefix + "MAX_SIDE", EnvPrefix + "MAX_PIXELS", EnvPrefix + "MAX_DURATION", EnvPrefix + "LOG_LEVEL",
 	}
 	var out []string
 	for _, name := range allowed {

@@ -220,3 +220,20 @@ func TestVariablesMatchTheContract(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	env := least(t)
+	good, err := worker.LoadConfig(env)
+	if err != nil || len(good.Warnings()) != 0 {
+		t.Fatalf("%v, warnings %v", err, good.Warnings())
+	}
+	maps.Copy(env, map[string]string{
+		"POSEFLEET_DOOR_SECRET": env["POSEFLEET_WORKER_SECRET"], "POSEFLEET_CONTROL_URL": "http://control",
+		"POSEFLEET_DRAIN_TIMEOUT": "3m", "ECS_CONTAINER_METADATA_URI_V4": "http://169.254.170.2/v4/x",
+	})
+	odd, err := worker.LoadConfig(env)
+	if err != nil || len(odd.Warnings()) != 3 {
+		t.Fatalf("%v, warnings %v", err, odd.Warnings())
+	}
+}

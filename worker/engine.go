@@ -37,6 +37,7 @@ type engine struct {
 	pool       *extractor.Pool
 	space      *scratch.Space
 	runs       *runs
+	reach      *reach
 	metrics    *metrics
 	log        *slog.Logger
 }
@@ -65,6 +66,7 @@ func (e *engine) redeem(ctx context.Context, r *run, budget time.Duration) error
 	took := time.Since(start)
 	r.note(protocol.StageRedeem, took)
 	e.metrics.stage(protocol.StageRedeem, took)
+	e.reach.note(err)
 	r.decide(claim, err)
 	if err != nil {
 		return err
@@ -112,6 +114,7 @@ func (e *engine) perform(owned context.Context, r *run, j *journal) (end ending)
 	defer func() {
 		if p := recover(); p != nil {
 			e.runLog(r).Error("panic", slog.Any("value", p), slog.String("stack", string(debug.Stack())))
+			e.release(r)
 			end = ending{outcome: outRetried, fault: protocol.NewRetryableFault(protocol.CodeInternal, "the worker ran into a fault of its own")}
 		}
 	}()

@@ -8,18 +8,22 @@ import (
 	"github.com/posefleet/posefleet/worker/internal/slots"
 )
 
-// gate is the queue's view of the shared slots. It opens only while an extractor would take a job: a worker whose
-// extractor does not start must not use up the attempts of every job in the queue.
+// gate is the queue's view of the shared slots. It opens only while an extractor would take a job and the control
+// plane answers: a worker that can't work must not use up the attempts of every job in the queue.
 type gate struct {
 	slots *slots.Slots
 	pool  *extractor.Pool
+	reach *reach
 	watch *queueWatch
 }
 
-// Wait returns when a slot may be free and an extractor is usable.
+// Wait returns when a slot may be free, an extractor is usable and the control plane is not known to be away.
 func (g *gate) Wait(ctx context.Context) error {
 	waited := false
 	for {
+		if err := g.reach.wait(ctx); err != nil {
+			return err
+		}
 		usable, changed := g.pool.Usable()
 		if !usable {
 			waited = true

@@ -184,18 +184,43 @@ func (b *bench) files() []string {
 
 // checkCanaries looks for secrets and URL queries in everything that was logged or stored.
 func (b *bench) checkCanaries() {
-	text := b.log.String()
+	text := b.log.String() + b.redisText()
+	for _, r := range b.plane.Results("") {
+		text += string(r.Body)
+	}
 	for name, canary := range map[string]string{
 		"a URL's query": controltest.Canary, "the worker's secret": strings.TrimPrefix(b.secrets.Worker, "whsec_"),
 		"the door's secret": strings.TrimPrefix(b.secrets.Door, "whsec_"), "a signature": "v1,",
 	} {
 		if i := strings.Index(text, canary); i >= 0 {
-			b.t.Errorf("%s is in the log: …%s…", name, text[max(0, i-200):min(len(text), i+40)])
+			b.t.Errorf("%s is in the log, in Redis or in a result: …%s…", name, text[max(0, i-200):min(len(text), i+40)])
 		}
 	}
 	if b.t.Failed() && os.Getenv("POSEFLEET_TEST_LOG") != "" {
 		b.t.Log(text)
 	}
+}
+
+// redisText is everything that Redis holds.
+func (b *bench) redisText() string {
+	if b.redis == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	c := b.redis.Client()
+	keys, err := c.Keys(ctx, "*").Result()
+	if err != nil {
+		return "" // a test that ends without Redis
+	}
+	var out strings.Builder
+	for _, k := range keys {
+		hash, _ := c.HGetAll(ctx, k).Result() // of another type: an error and nothing
+		list, _ := c.LRange(ctx, k, 0, -1).Result()
+		stream, _ := c.XRange(ctx, k, "-", "+").Result()
+		fmt.Fprintln(&out, k, hash, list, stream)
+	}
+	return out.String()
 }
 
 // add adds a claim-check job.

@@ -151,7 +151,10 @@ func (d *httpDoor) known(ctx context.Context, id string) (a answer, keep, done b
 				a, keep = refusedClaim(err)
 				return a, keep, true
 			}
-			<-r.done // ends at once: it has no claim
+			select {
+			case <-r.done: // soon: it has no claim
+			case <-ctx.Done():
+			}
 			return a, false, false
 		}
 		return accepted(id), true, true

@@ -83,7 +83,7 @@ func (l *lease) run(ctx context.Context) {
 			return
 		default:
 			next = time.Now().Add(min(max(l.length/leaseRetryPart, leaseRetryMin), leaseRetryMax))
-			l.log.Warn("lease not renewed", slog.String("error", err.Error()), slog.Duration("left", time.Until(l.until)))
+			l.log.Warn("lease not renewed", slog.String("error", err.Error()), slog.Int64("left_ms", time.Until(l.until).Milliseconds()))
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (l *life) ready() {
 	w, took := l.w, time.Since(l.w.born)
 	hello, _ := w.pool.Hello()
 	w.metrics.startToReady.Set(took.Seconds())
-	w.metrics.setBuild(BuildVersion(""), hello.Model.Name)
+	w.metrics.setBuild(BuildVersion(), hello.Model.Name)
 	w.log.Info("worker is ready", slog.Int64("duration_ms", took.Milliseconds()), slog.String("extractor", hello.Name),
 		slog.String("model", hello.Model.Name))
 	close(w.readied)
@@ -116,7 +116,7 @@ func (l *life) await() error {
 		w.queue.Drain()
 	}
 	idle := l.idle()
-	w.log.Info("worker drains", slog.Int("running", w.slots.InUse()), slog.Duration("timeout", w.cfg.DrainTimeout))
+	w.log.Info("worker drains", slog.Int("running", w.slots.InUse()), slog.Int64("timeout_ms", w.cfg.DrainTimeout.Milliseconds()))
 	timer := time.NewTimer(w.cfg.DrainTimeout)
 	defer timer.Stop()
 	select {

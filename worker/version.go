@@ -2,25 +2,22 @@ package worker
 
 import (
 	"runtime/debug"
-	"strings"
+
+	"github.com/posefleet/posefleet/internal/version"
 )
 
 // Version names a build.
 type Version struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision"`
+	Version  string
+	Revision string
 }
 
-// BuildVersion reads what the Go toolchain wrote into the program; stamped, if not empty, is the version that the
-// linker set.
-func BuildVersion(stamped string) Version {
-	v := Version{Version: stamped, Revision: "unknown"}
+// BuildVersion says what was built, and from which state of the sources.
+func BuildVersion() Version {
+	v := Version{Version: version.String(), Revision: "unknown"}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
-	}
-	if v.Version == "" {
-		v.Version = strings.Trim(info.Main.Version, "()")
 	}
 	dirty := ""
 	for _, s := range info.Settings {

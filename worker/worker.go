@@ -79,7 +79,7 @@ func New(cfg Config, log *slog.Logger) (*Worker, error) {
 	}
 	w.metrics = newMetrics(w.gauges())
 	w.watch = &queueWatch{m: w.metrics}
-	w.metrics.setBuild(BuildVersion(""), "")
+	w.metrics.setBuild(BuildVersion(), "")
 	return w, nil
 }
 
@@ -151,6 +151,9 @@ func (w *Worker) build(ctx context.Context) error {
 	if space.Swept > 0 {
 		w.log.Info("emptied the scratch space of workers that are gone", slog.Int("folders", space.Swept))
 	}
+	for _, warning := range w.cfg.Warnings() {
+		w.log.Warn("configuration", slog.String("warning", warning))
+	}
 	id := workerID(ctx, w.cfg.ECSMetadataURI, w.log)
 	w.log = w.log.With(slog.String("worker_id", id))
 	if err := errors.Join(w.buildEngine(id, space), w.buildQueue(id)); err != nil {
@@ -163,7 +166,7 @@ func (w *Worker) buildEngine(id string, space *scratch.Space) error {
 	client, err := claimcheck.New(claimcheck.Config{
 		ControlURL: w.cfg.ControlURL, Signer: webhook.NewSigner(w.cfg.WorkerSecrets), WorkerID: id,
 		StorageHosts: w.cfg.StorageHosts, CallbackHosts: w.cfg.CallbackHosts, AllowInsecure: w.cfg.AllowInsecure,
-		MaxInputBytes: int64(w.cfg.MaxInput), UserAgent: "posefleet-worker/" + BuildVersion("").Version,
+		MaxInputBytes: int64(w.cfg.MaxInput), UserAgent: "posefleet-worker/" + BuildVersion().Version,
 		Logger: w.log, Observer: claimWatch{m: w.metrics},
 	})
 	if err != nil {
@@ -178,7 +181,7 @@ func (w *Worker) buildEngine(id string, space *scratch.Space) error {
 	}
 	w.engine = &engine{
 		workerID: id, jobTimeout: w.cfg.JobTimeout, maxInput: int64(w.cfg.MaxInput), client: client, pool: w.pool,
-		space: space, runs: newRuns(), metrics: w.metrics, log: w.log,
+		space: space, runs: newRuns(), reach: &reach{}, metrics: w.metrics, log: w.log,
 	}
 	if w.cfg.TaskProtection != ProtectionOff && w.cfg.ECSAgentURI != "" {
 		w.protect = ecs.NewProtector(w.cfg.ECSAgentURI, w.cfg.TaskProtection == ProtectionRequired, w.cfg.JobTimeout,
@@ -193,7 +196,7 @@ func (w *Worker) buildQueue(id string) error {
 	}
 	o := queue.DefaultWorkerOptions()
 	o.Options = queue.Options{RedisURL: w.cfg.RedisURL, Prefix: w.cfg.Prefix, Name: w.cfg.Queue, Logger: w.log}
-	o.WorkerName, o.Gate, o.Observer = id, &gate{slots: w.slots, pool: w.pool, watch: w.watch}, w.watch
+	o.WorkerName, o.Gate, o.Observer = id, &gate{slots: w.slots, pool: w.pool, reach: w.engine.reach, watch: w.watch}, w.watch
 	o.LockDuration, o.LockRenewTime = w.cfg.LockDuration, w.cfg.LockRenewTime
 	o.StalledInterval, o.MaxStalledCount = w.cfg.StalledInterval, w.cfg.MaxStalledCount
 	door := &queueDoor{engine: w.engine, slots: w.slots, hold: w.hold}
@@ -242,7 +245,7 @@ type server struct {
 func (w *Worker) listen(ctx context.Context) (servers, error) {
 	var s servers
 	var err error
-	if s.admin, err = w.open(ctx, w.cfg.AdminListen, (&admin{w: w, version: BuildVersion("")}).handler()); err != nil {
+	if s.admin, err = w.open(ctx, w.cfg.AdminListen, (&admin{w: w, version: BuildVersion()}).handler()); err != nil {
 		return s, fmt.Errorf("admin port: %w", err)
 	}
 	if w.cfg.HTTPEnabled {

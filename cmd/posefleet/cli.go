@@ -30,6 +30,7 @@ type cli struct {
 	Control     controlCmd     `cmd:"" help:"Hand out claims, take results, keep clips and documents, show them."`
 	Demo        demoCmd        `cmd:"" help:"Run everything on this machine and show one real analysis."`
 	Enqueue     enqueueCmd     `cmd:"" help:"Add claim-check jobs to the queue."`
+	Queue       queueCmd       `cmd:"" help:"Look at a queue and steer it."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker whether it is healthy; for a container's health check."`
 	ShowVersion versionCmd     `cmd:"" name:"version" help:"Show the version."`
 }
@@ -95,7 +96,7 @@ func execute(args []string, h *host) (err error) {
 }
 
 func newCLI() *cli {
-	return &cli{Worker: newWorkerCmd(), Control: newControlCmd(), Enqueue: newEnqueueCmd()}
+	return &cli{Worker: newWorkerCmd(), Control: newControlCmd(), Enqueue: newEnqueueCmd(), Queue: newQueueCmd()}
 }
 
 // environMap turns NAME=value lines into a map; the last one of a name counts.
@@ -115,7 +116,7 @@ func oneLine(err error) string {
 }
 
 func versionLine() string {
-	v := worker.BuildVersion(version)
+	v := worker.BuildVersion()
 	return fmt.Sprintf("posefleet %s (%s)", v.Version, v.Revision)
 }
 
@@ -127,7 +128,7 @@ func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
 		log = slog.New(textHandler(w, level))
 	} else {
 		log = slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})).With(
-			slog.String("service.name", "posefleet"), slog.String("service.version", worker.BuildVersion(version).Version))
+			slog.String("service.name", "posefleet"), slog.String("service.version", worker.BuildVersion().Version))
 	}
 	redis.SetLogger(redisLog{log})
 	return log

@@ -4,9 +4,6 @@ package main
 
 import "os"
 
-// version is set by the linker: -ldflags "-X main.version=v1.2.3".
-var version string
-
 func main() {
 	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
