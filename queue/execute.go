@@ -114,6 +114,13 @@ func (w *Worker) conclude(h *hold, result any, err error) Outcome {
 		return w.delay(h, later.Delay)
 	}
 
+	if limit, ok := errors.AsType[*RateLimitError](err); ok {
+		w.log.Info("job put back by a rate limit", slog.String("job_id", h.job.ID), slog.Duration("pause", limit.Pause),
+			slog.Any("reason", limit.Err))
+
+		return w.limit(h, limit.Pause)
+	}
+
 	return w.fail(h, err)
 }
 

@@ -107,15 +107,23 @@ func (f *fetcher) turn(ctx, work context.Context) error {
 		return err
 	}
 
-	if !sleep(ctx, time.Until(f.limited)) {
+	if !sleep(ctx, time.Until(f.limited)) || !f.w.brake.wait(ctx) {
 		return nil
 	}
 
 	if f.drained {
 		if err := f.awaitMarker(ctx); err != nil {
 			f.drained = false // a wake-up may have been popped with the lost answer
-			return err
+			if !f.w.brake.paused() {
+				return err
+			}
+
+			f.popped = true // the pause has cut the connection
 		}
+	}
+
+	if f.w.brake.on() {
+		return f.giveWay(ctx)
 	}
 
 	if before := f.w.opts.BeforeClaim; before != nil {

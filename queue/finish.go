@@ -153,6 +153,31 @@ func (w *Worker) putBack(h *hold) Outcome {
 	return OutcomePutBack
 }
 
+// limit gives the job back and keeps this worker, and those that obey the queue's limiter, from taking one for a while.
+func (w *Worker) limit(h *hold, pause time.Duration) Outcome {
+	var left int64
+
+	err := w.move(h, func(ctx context.Context) (err error) {
+		if pause > 0 {
+			err = w.client.get().Set(ctx, w.keys.of(keyLimiter), manualLimit, max(pause, time.Millisecond)).Err()
+			if err != nil {
+				return err
+			}
+		}
+
+		left, err = w.scripts.putback.code(ctx, w.client, w.keys, h.job.ID, h.job.ID, h.token, "")
+
+		return err
+	})
+	w.limitFor(max(pause, time.Duration(left)*time.Millisecond))
+
+	if err != nil {
+		return w.unwritten(h, err)
+	}
+
+	return OutcomeRateLimited
+}
+
 func (w *Worker) runRetry(ctx context.Context, h *hold, fields []any) error {
 	args := append([]any{h.job.ID, time.Now().UnixMilli(), h.token, flag(h.job.Opts.LIFO)}, fields...)
 	_, err := w.scripts.retry.code(ctx, w.client, w.keys, h.job.ID, args...)

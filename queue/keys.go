@@ -41,6 +41,7 @@ const (
 	keyDelayed         = "delayed"
 	keyEvents          = "events"
 	keyFailed          = "failed"
+	keyLimiter         = "limiter"
 	keyMarker          = "marker"
 	keyMeta            = "meta"
 	keyPaused          = "paused"

@@ -10,9 +10,11 @@ const (
 	OutcomeRetried   Outcome = "retried"  // another attempt follows, at once or after its backoff
 	OutcomeDelayed   Outcome = "delayed"  // by DelayFor
 	OutcomePutBack   Outcome = "put_back" // by PutBack
-	OutcomeLost      Outcome = "lost"     // the lock was lost: nothing was written
-	OutcomeRemoved   Outcome = "removed"  // the job was removed while it ran
-	OutcomeUnwritten Outcome = "unwritten"
+	// OutcomeRateLimited: put back by RateLimitFor.
+	OutcomeRateLimited Outcome = "rate_limited"
+	OutcomeLost        Outcome = "lost"    // the lock was lost: nothing was written
+	OutcomeRemoved     Outcome = "removed" // the job was removed while it ran
+	OutcomeUnwritten   Outcome = "unwritten"
 )
 
 // Observer is told what a worker does, for metrics and tests. Its methods are called from several goroutines and must not block.

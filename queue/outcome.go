@@ -65,3 +65,22 @@ func text(err error, otherwise string) string {
 
 	return err.Error()
 }
+
+// RateLimitError says that what the handler needs allows no more calls for now.
+type RateLimitError struct {
+	Pause time.Duration
+	Err   error
+}
+
+// RateLimitFor gives the job back to the front of the queue without spending an attempt and takes none for that long. Workers with a
+// Limiter, or all workers of a queue with a global rate limit, pause too; see Queue.RateLimit. With a pause of 0 a limit that was set
+// elsewhere counts. err is only logged.
+func RateLimitFor(pause time.Duration, err error) error {
+	return &RateLimitError{Pause: max(pause, 0), Err: err}
+}
+
+// Error implements error.
+func (e *RateLimitError) Error() string { return "rate limited: " + text(e.Err, "no reason") }
+
+// Unwrap gives the reason.
+func (e *RateLimitError) Unwrap() error { return e.Err }

@@ -149,6 +149,8 @@ type Worker struct {
 	held     holds
 	state    fetchState
 	heldBack atomic.Bool // the last claim met a used-up global concurrency
+	brake    brake
+	slots    *Slots // the gate, if it is the worker's own
 }
 
 // WorkerStatus is a moment in a worker's life.
@@ -159,6 +161,8 @@ type WorkerStatus struct {
 	Blocked bool
 	// AwaitingSlot: the fetcher waits for capacity, so that no fetch round can be expected.
 	AwaitingSlot bool
+	// Paused: nothing is fetched until Resume.
+	Paused bool
 	// Draining: nothing is fetched any more.
 	Draining bool
 	// Active is how many jobs run.
@@ -196,7 +200,8 @@ func NewWorker(o WorkerOptions, h Handler) (*Worker, error) {
 	}
 
 	if w.gate == nil {
-		w.gate = NewGate(o.Concurrency)
+		w.slots = NewGate(o.Concurrency)
+		w.gate = w.slots
 	}
 
 	w.connect()
@@ -302,6 +307,7 @@ func (w *Worker) CancelJob(id string, cause error) bool {
 func (w *Worker) Status() WorkerStatus {
 	s := w.state.snapshot()
 	s.Active, s.LowestLock = w.held.summary(time.Now())
+	s.Paused = w.brake.paused()
 
 	select {
 	case <-w.draining:

@@ -1,4 +1,4 @@
--- include: family
+-- include: reattach
 -- retry_finished.lua: a finished job runs again.
 --
 -- KEYS[1]  queue base
@@ -14,7 +14,7 @@ end
 if redis.call("ZREM", q .. state, id) == 0 then
   return -3
 end
-redis.call("HDEL", job, "finishedOn", "processedOn", state == "failed" and "failedReason" or "returnvalue")
+forget_end(job, state)
 if ARGV[4] == "1" then
   redis.call("HDEL", job, "atm")
 end
@@ -22,18 +22,6 @@ if ARGV[5] == "1" then
   redis.call("HDEL", job, "ats")
 end
 put(q, id, tonumber(redis.call("HGET", job, "priority")) or 0, ARGV[3] == "1")
-
-local x = parent_of(job)
-if x then
-  local was
-  if state == "failed" then
-    was = redis.call("ZREM", x.key .. ":unsuccessful", job) + redis.call("HDEL", x.key .. ":failed", job)
-  else
-    was = redis.call("HDEL", x.key .. ":processed", job)
-  end
-  if was > 0 then
-    redis.call("SADD", x.key .. ":dependencies", job)
-  end
-end
+reattach(job, state)
 emit_trimmed(q, "waiting", "jobId", id, "prev", state)
 return 1
