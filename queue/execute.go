@@ -109,6 +109,10 @@ func (w *Worker) conclude(h *hold, result any, err error) Outcome {
 		return w.putBack(h)
 	}
 
+	if _, ok := errors.AsType[*WaitForChildrenError](err); ok {
+		return w.waitForChildren(h)
+	}
+
 	if later, ok := errors.AsType[*DelayError](err); ok {
 		w.log.Info("job put off", slog.String("job_id", h.job.ID), slog.Duration("delay", later.Delay), slog.Any("reason", later.Err))
 		return w.delay(h, later.Delay)

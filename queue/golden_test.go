@@ -86,48 +86,6 @@ func (s *scene) work(name string, o WorkerOptions, h Handler) {
 
 var errBoom = errors.New("boom")
 
-// takeFrom and its siblings are for scenarios with parents and children in two queues.
-func (s *scene) family(options func(i int) JobOptions, ids ...string) (cq *Worker, pq *Worker) {
-	s.addParent("pq", "P", "p", JobOptions{})
-
-	for i, id := range ids {
-		o := options(i)
-		o.JobID, o.Parent = id, &ParentRef{ID: "P", Queue: "bull:pq"}
-		s.add(s.queue("cq"), strings.ToLower(id), map[string]int{"i": i + 1}, o)
-	}
-
-	return s.worker("cq"), s.worker("pq")
-}
-
-// addParent adds a job that waits for children, which flows will do.
-func (s *scene) addParent(queue, id, name string, o JobOptions) {
-	s.t.Helper()
-
-	o.JobID = id
-	a, err := addArgs(NewJob{Name: name, Opts: o}, time.Now())
-	s.must(err)
-
-	args := a.list()
-	args[8] = "1"
-
-	q := s.queue(queue)
-	_, err = q.scripts.add.run(s.t.Context(), q.client, q.keys, args...)
-	s.must(err)
-}
-
-func (s *scene) endChild(w *Worker, end func(h *hold) Outcome, want Outcome) {
-	s.t.Helper()
-
-	h := s.kit.take(w, "c")
-	if h == nil {
-		s.t.Fatal("no child to take")
-	}
-
-	s.expect(end(h), want)
-}
-
-func none(int) JobOptions { return JobOptions{} }
-
 func seconds20(o *WorkerOptions) { o.Limiter = &Limiter{Max: 1, Duration: 20 * time.Second} }
 
 // scenarios are the golden files that this package replays. A file that is not named here fails the test unless it is in notYet or never.
@@ -148,11 +106,12 @@ func scenarios() map[string]func(*scene) {
 var notYet = []string{
 	"109",                                                    // flows
 	"68", "70", "71", "72", "74", "95", "96", "97", "mix-09", // schedulers (upsert)
-	"62", "93", "99", "107", "108", // moveToWaitingChildren, removeChildDependency, telemetry of failures
+	"108", // telemetry of failures
 }
 
 // never are the files about what other libraries do to each other, and about texts of messages (10, see TestBadOptionsAreRefused).
-var never = []string{"10", "mix-01", "mix-03", "mix-06", "mix-07", "mix-08", "mix-11", "mix-12", "113"}
+// 99 is a flow that Node leaves half done, see TestRefusedFlowLeavesNothing.
+var never = []string{"10", "mix-01", "mix-03", "mix-06", "mix-07", "mix-08", "mix-11", "mix-12", "113", "99"}
 
 func TestGolden(t *testing.T) {
 	t.Parallel()

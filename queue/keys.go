@@ -89,15 +89,18 @@ func (k keys) clientName(kind string) string {
 }
 
 // hashTagged reports whether all keys of the queue share a Redis Cluster slot: there must be a non-empty {…} in prefix or name.
-func (k keys) hashTagged() bool {
-	_, after, found := strings.Cut(k.base, "{")
-	if !found {
-		return false
-	}
+func (k keys) hashTagged() bool { return k.hashTag() != "" }
 
+// hashTag is the part of the keys that chooses their slot, "" if there is none.
+func (k keys) hashTag() string {
+	_, after, found := strings.Cut(k.base, "{")
 	tag, _, closed := strings.Cut(after, "}")
 
-	return closed && tag != ""
+	if !found || !closed {
+		return ""
+	}
+
+	return tag
 }
 
 // checkJobID refuses custom ids that BullMQ refuses and those that would collide with the queue's own keys.

@@ -203,8 +203,10 @@ func (q *Queue) addStep(ctx context.Context, step []*addition, first int) ([]Add
 
 // addition is one call of the add script.
 type addition struct {
+	id               string // "": the script gives a number
 	name, data, opts []byte
 	o                JobOptions
+	waits            bool // for children that are added with it
 	timestamp        string
 	parentKey        string
 	parent           []byte
@@ -221,7 +223,7 @@ func addArgs(job NewJob, now time.Time) (*addition, error) {
 
 func encodeAddition(job NewJob, now time.Time) (*addition, error) {
 	o := job.Opts
-	a := &addition{name: []byte(job.Name), o: o, data: []byte("{}")}
+	a := &addition{id: o.JobID, name: []byte(job.Name), o: o, data: []byte("{}")}
 
 	var err error
 
@@ -270,8 +272,8 @@ func (a *addition) list() []any {
 	dedup, ttl, flags := a.dedup()
 
 	return []any{
-		a.o.JobID, a.name, a.data, a.opts, a.timestamp, formatMillis(toMillis(a.o.Delay)), a.o.Priority, flag(a.o.LIFO),
-		"", a.parentKey, a.parent, dedup, ttl, flags, "",
+		a.id, a.name, a.data, a.opts, a.timestamp, formatMillis(toMillis(a.o.Delay)), a.o.Priority, flag(a.o.LIFO),
+		flag(a.waits), a.parentKey, a.parent, dedup, ttl, flags, "",
 	}
 }
 

@@ -32,6 +32,7 @@ type scripts struct {
 	extend, reclaim, unlock, rewake, stalled           *script
 	progress, log, pause, resume, state, retryFinished *script
 	remove, drain, clean, iterate                      *script
+	flow, waitChildren, leaveParent, upsert, unplan    *script
 	obliterate, requeue, promote, redelay              *script
 	reprioritize, edit, orphans, readEvents            *script
 }
@@ -44,6 +45,7 @@ var loadScripts = sync.OnceValues(func() (*scripts, error) {
 		"extend": &s.extend, "reclaim": &s.reclaim, "unlock": &s.unlock, "rewake": &s.rewake, "stalled": &s.stalled,
 		"progress": &s.progress, "log": &s.log, "pause": &s.pause, "resume": &s.resume, "state": &s.state,
 		"retry_finished": &s.retryFinished, "remove": &s.remove, "drain": &s.drain, "clean": &s.clean, "iterate": &s.iterate,
+		"flow": &s.flow, "wait_children": &s.waitChildren, "leave_parent": &s.leaveParent,
 		"obliterate": &s.obliterate, "requeue": &s.requeue, "promote": &s.promote, "redelay": &s.redelay,
 		"reprioritize": &s.reprioritize, "edit": &s.edit, "orphans": &s.orphans, "readevents": &s.readEvents,
 	} {

@@ -73,6 +73,16 @@ func (q *Queue) Remove(ctx context.Context, id string) error {
 	return wrap("remove", err)
 }
 
+// RemoveAlone is Remove without the children, which go on and have no parent any more.
+func (q *Queue) RemoveAlone(ctx context.Context, id string) error {
+	n, err := q.scripts.remove.code(ctx, q.client, q.keys, id, id, "")
+	if err == nil && n == 0 {
+		err = fmt.Errorf("job %s: %w", id, ErrJobLocked)
+	}
+
+	return wrap("remove", err)
+}
+
 // Drain deletes all jobs that wait, and the delayed ones too if asked. Active and finished jobs stay.
 func (q *Queue) Drain(ctx context.Context, delayed bool) (removed int64, err error) {
 	n, err := q.scripts.drain.code(ctx, q.client, q.keys, "", flag(delayed))

@@ -1,0 +1,96 @@
+-- include: family
+-- include: claim_dedup
+-- add_job.lua: a new job of any kind, alone or as a node of a flow.
+
+-- taken_by answers the parent that stands in the way of a new one: another parent of the job that is still there, or nil.
+local function taken_by(job, parent_key)
+  local old = redis.call("HGET", job, "parentKey")
+  if old and old ~= parent_key and redis.call("EXISTS", old) == 1 then
+    return old
+  end
+  return nil
+end
+
+-- adopt makes the existing job a child of the new parent. In a flow (later) the parent is released when all children are attached.
+local function adopt(q, j, job, later)
+  redis.call("HSET", job, "parentKey", j.parent_key, "parent", j.parent)
+  local x = parent_of(job)
+  if not redis.call("ZSCORE", q .. "completed", j.id) then
+    redis.call("SADD", x.key .. ":dependencies", job)
+    return
+  end
+  redis.call("HSET", x.key .. ":processed", job, redis.call("HGET", job, "returnvalue") or "null")
+  if not later and redis.call("SCARD", x.key .. ":dependencies") == 0 then
+    release(x, tonumber(j.timestamp))
+  end
+end
+
+-- read_addition reads one job from ARGV[at] on:
+--           0 custom id or ""      1 name                 2 data (JSON)          3 opts (JSON, short names)
+--           4 timestamp ms         5 delay ms             6 priority             7 "1" = front of the list
+--           8 "1" = waits for children                    9 parentKey or ""     10 parent (JSON) or ""
+--          11 deduplication id or ""                     12 its ttl ms or ""    13 its flags, letters of: e(xtend) r(eplace)
+--             k(eep last if active) s (reschedule)       14 scheduler id or ""
+local function read_addition(at)
+  return {
+    custom = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3], timestamp = ARGV[at + 4],
+    delay = ARGV[at + 5], priority = ARGV[at + 6], lifo = ARGV[at + 7] == "1", waits = ARGV[at + 8] == "1",
+    parent_key = ARGV[at + 9], parent = ARGV[at + 10], dedup = ARGV[at + 11], ttl = ARGV[at + 12], flags = ARGV[at + 13],
+    scheduler = ARGV[at + 14],
+  }
+end
+
+-- owner_of lets the deduplication decide: the id of the job that stands in the way, or nil.
+local function owner_of(q, j)
+  local function flag(letter)
+    return string.find(j.flags, letter, 1, true)
+  end
+  return claim_dedup(q, {
+    id = j.dedup, ttl = tonumber(j.ttl) or 0, extend = flag("e"), replace = not j.waits and flag("r"), keep_last = flag("k"),
+    reschedule = flag("s"),
+  }, {
+    id = j.id, name = j.name, data = j.data, opts = j.opts, timestamp = tonumber(j.timestamp), delay = tonumber(j.delay),
+    parent_key = j.parent_key, parent = j.parent, scheduler = j.scheduler,
+  })
+end
+
+-- add_job adds what read_addition has read. Answers
+--   {"added", id} | {"deduplicated", id of the owner} | {"duplicate", id, timestamp of the job that has the id}
+--   -5 the parent does not exist | -7 the job that has the id belongs to another living parent
+local function add_job(q, j, later)
+  if j.parent_key ~= "" and redis.call("EXISTS", j.parent_key) == 0 then
+    return -5
+  end
+  local counter = redis.call("INCR", q .. "id")
+  max_events(q)
+  j.id = j.custom ~= "" and j.custom or tostring(counter)
+  local job = q .. j.id
+
+  if j.custom ~= "" and redis.call("EXISTS", job) == 1 then
+    if j.parent_key ~= "" then
+      if taken_by(job, j.parent_key) then
+        return -7
+      end
+      adopt(q, j, job, later)
+    end
+    emit_trimmed(q, "duplicated", "jobId", j.id)
+    return { "duplicate", j.id, redis.call("HGET", job, "timestamp") or "" }
+  end
+
+  local owner = j.dedup ~= "" and owner_of(q, j)
+  if owner then
+    return { "deduplicated", owner }
+  end
+
+  write_job(q, j.id, j)
+  if j.waits then
+    redis.call("ZADD", q .. "waiting-children", j.timestamp, j.id)
+    emit_trimmed(q, "waiting-children", "jobId", j.id)
+  else
+    enqueue(q, j.id, tonumber(j.timestamp), tonumber(j.delay), tonumber(j.priority), j.lifo)
+  end
+  if j.parent_key ~= "" then
+    redis.call("SADD", j.parent_key .. ":dependencies", job)
+  end
+  return { "added", j.id }
+end
