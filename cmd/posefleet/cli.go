@@ -128,7 +128,7 @@ func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
 		log = slog.New(textHandler(w, level))
 	} else {
 		log = slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})).With(
-			slog.String("service.name", "posefleet"), slog.String("service.version", worker.BuildVersion().Version))
+			slog.String("service_name", "posefleet"), slog.String("service_version", worker.BuildVersion().Version))
 	}
 	redis.SetLogger(redisLog{log})
 	return log
