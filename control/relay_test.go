@@ -59,6 +59,7 @@ func TestRelay(t *testing.T) {
 	b.submitted(t, "an_3")
 	b.stop()
 	redis.Restart()
+	b.clock.advance(time.Minute) // past the pause after a failure, if there was time for one
 	b.start(t)
 	wantJob(t, q, "an_2")
 	wantJob(t, q, "an_3")
