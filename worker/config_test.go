@@ -57,7 +57,9 @@ func TestConfigDefaults(t *testing.T) {
 		got.RedisURL, got.Prefix, got.Queue, got.Listen, got.AdminListen, got.LogFormat, got.WorkDir, got.Slots, got.MaxStalledCount,
 		[2]bool{got.QueueEnabled, got.HTTPEnabled},
 		[5]time.Duration{got.LockDuration, got.LockRenewTime, got.StalledInterval, got.JobTimeout, got.DrainTimeout},
-		got.MaxInput, got.StorageHosts, got.CallbackHosts, [2]int{len(got.WorkerSecrets), len(got.DoorSecrets)}, got.TaskProtection,
+		got.MaxInput, got.StorageHosts, got.CallbackHosts,
+		[2]int{len(got.WorkerSecrets), len(got.DoorSecrets)},
+		got.TaskProtection,
 	}); diff != "" {
 		t.Error(diff)
 	}

@@ -49,9 +49,7 @@ func Variables() []Variable {
 // fields yields the fields of Config that are variables.
 func fields() func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
-		t := reflect.TypeFor[Config]()
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range reflect.TypeFor[Config]().Fields() {
 			if name := f.Tag.Get("env"); name == "" || name == "-" {
 				continue
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -68,7 +69,7 @@ func newBench(t testing.TB, withRedis bool) *bench {
 // env is the worker's environment; pairs override and add, without the prefix.
 func (b *bench) env(pairs ...string) map[string]string {
 	e := map[string]string{
-		"QUEUE_ENABLED": fmt.Sprint(b.redis != nil), "LISTEN": "127.0.0.1:0", "ADMIN_LISTEN": "127.0.0.1:0",
+		"QUEUE_ENABLED": strconv.FormatBool(b.redis != nil), "LISTEN": "127.0.0.1:0", "ADMIN_LISTEN": "127.0.0.1:0",
 		"CONTROL_URL": b.plane.URL(), "WORKER_SECRET": b.secrets.Worker, "DOOR_SECRET": b.secrets.Door,
 		"STORAGE_HOSTS": b.plane.Host(), "ALLOW_INSECURE": "true", "WORK_DIR": b.work, "SLOTS": "1",
 		"LOCK_DURATION": "2s", "STALLED_INTERVAL": "500ms", "LOG_LEVEL": "debug",
@@ -184,10 +185,11 @@ func (b *bench) files() []string {
 
 // checkCanaries looks for secrets and URL queries in everything that was logged or stored.
 func (b *bench) checkCanaries() {
-	text := b.log.String() + b.redisText()
+	seen := []string{b.log.String(), b.redisText()}
 	for _, r := range b.plane.Results("") {
-		text += string(r.Body)
+		seen = append(seen, string(r.Body))
 	}
+	text := strings.Join(seen, "\n")
 	for name, canary := range map[string]string{
 		"a URL's query": controltest.Canary, "the worker's secret": strings.TrimPrefix(b.secrets.Worker, "whsec_"),
 		"the door's secret": strings.TrimPrefix(b.secrets.Door, "whsec_"), "a signature": "v1,",

@@ -58,7 +58,7 @@ func TestJournalWritesAtMostOnceASecond(t *testing.T) {
 			if i%100 == 0 {
 				j.line(fmt.Sprint("line ", i))
 			}
-			time.Sleep(10 * time.Millisecond) // fake time
+			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // fake time
 		}
 		j.close(time.Second)
 		if len(s.lines) != 10 || s.lines[0] != "line 0" || s.lines[9] != "line 900" {

@@ -23,14 +23,14 @@ type life struct {
 	hardStop  context.CancelCauseFunc
 	poolCtx   context.Context //nolint:containedctx // ends the extractors
 	poolStop  context.CancelFunc
-	queueDone chan error    // one value: how the queue's worker ended
+	queueDone chan struct{} // closed when the queue's worker has ended
 	fault     chan error    // the first part that ended although nobody stopped it
 	pool      chan struct{} // closed when the extractors are gone
 	others    sync.WaitGroup
 }
 
 func newLife(ctx context.Context, w *Worker) *life {
-	l := &life{w: w, ctx: ctx, queueDone: make(chan error, 1), fault: make(chan error, 4), pool: make(chan struct{})}
+	l := &life{w: w, ctx: ctx, queueDone: make(chan struct{}), fault: make(chan error, 4), pool: make(chan struct{})}
 	apart := context.WithoutCancel(ctx)
 	l.hard, l.hardStop = context.WithCancelCause(apart)
 	l.poolCtx, l.poolStop = context.WithCancel(apart)
@@ -55,7 +55,7 @@ func (l *life) start(s servers) {
 		l.others.Go(func() { _ = w.protect.Run(l.poolCtx) })
 	}
 	if w.queue == nil {
-		l.queueDone <- nil
+		close(l.queueDone)
 		return
 	}
 	go func() { // ends after Drain or with hardStop
@@ -63,7 +63,7 @@ func (l *life) start(s servers) {
 		if _, draining := w.drainingSince(); !draining {
 			l.fault <- fmt.Errorf("the queue's worker ended by itself: %w", err)
 		}
-		l.queueDone <- err
+		close(l.queueDone)
 	}()
 }
 

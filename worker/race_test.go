@@ -3,6 +3,7 @@ package worker_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -39,7 +40,7 @@ func TestBothDoorsRace(t *testing.T) {
 				running--
 				return false
 			})
-			w := b.start("SLOTS", fmt.Sprint(slots), "LOG_LEVEL", "error")
+			w := b.start("SLOTS", strconv.Itoa(slots), "LOG_LEVEL", "error")
 			slowest := time.Duration(0)
 			for i := range rounds {
 				slowest = max(slowest, b.round(w, i, slots))

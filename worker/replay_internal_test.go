@@ -43,7 +43,7 @@ func TestReplays(t *testing.T) {
 		if known, _ := rs.state(r); known == nil || known.status != 202 || rs.reopen(r) {
 			t.Error("a decision was not kept")
 		}
-		time.Sleep(replayFor + time.Second) // fake time
+		time.Sleep(replayFor + time.Second) //nolint:forbidigo // fake time
 		if _, first, _ := rs.claim("msg_1", sum); !first {
 			t.Error("not forgotten after 10 minutes")
 		}
@@ -74,7 +74,7 @@ func TestRunsRememberEnds(t *testing.T) {
 		if end, ok := rs.lately(last); !ok || !end.final || end.state.Status != protocol.DoorDelivered || end.state.Progress != 1 {
 			t.Errorf("end %+v %t", end, ok)
 		}
-		time.Sleep(endedFor) // fake time
+		time.Sleep(endedFor) //nolint:forbidigo // fake time
 		if _, ok := rs.lately(last); ok {
 			t.Error("remembered after an hour")
 		}
@@ -127,7 +127,7 @@ func TestRemaining(t *testing.T) {
 		if _, ok := r.remaining(time.Now()); ok {
 			t.Error("an estimate before anything is known")
 		}
-		time.Sleep(30 * time.Second) // fake time
+		time.Sleep(30 * time.Second) //nolint:forbidigo // fake time
 		r.setProgress(0.5)           // 15 % + 40 %
 		left, ok := r.remaining(time.Now())
 		if want := 24545 * time.Millisecond; !ok || left.Round(time.Millisecond) != want {

@@ -47,8 +47,11 @@ var stageShares = []struct {
 	stage protocol.Stage
 	share float64
 }{
-	{protocol.StageRedeem, 0.01}, {protocol.StageDownload, 0.14}, {protocol.StageExtract, 0.8},
-	{protocol.StageUpload, 0.03}, {protocol.StageReport, 0.02},
+	{protocol.StageRedeem, 0.01},
+	{protocol.StageDownload, 0.14},
+	{protocol.StageExtract, 0.8},
+	{protocol.StageUpload, 0.03},
+	{protocol.StageReport, 0.02},
 }
 
 func (r *run) enter(stage protocol.Stage) {

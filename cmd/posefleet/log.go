@@ -12,7 +12,7 @@ import (
 
 // textHandler writes log lines for people, in colour on a terminal.
 func textHandler(w io.Writer, level slog.Level) slog.Handler {
-	return tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)})
+	return tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)})
 }
 
 // redisLog takes the lines of the Redis client, which has no levels; what matters of them the queue says itself.

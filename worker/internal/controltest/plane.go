@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -256,9 +257,7 @@ func (p *Plane) signed(operation string, f func(a *analysis, body []byte) (int, 
 		status, answer, header := f(a, body)
 		call.Status = status
 		p.calls = append(p.calls, call)
-		for k, v := range header {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), header)
 		reply(w, status, answer)
 	}
 }

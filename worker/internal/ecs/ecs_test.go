@@ -103,8 +103,14 @@ func TestProtectorRefusals(t *testing.T) {
 		required bool
 		want     error
 	}{
-		{"blocked", false, ecs.ErrBlocked}, {"blocked", true, ecs.ErrBlocked}, {"denied", false, nil}, {"denied", true, ecs.ErrUnprotected},
-		{"invalid", false, nil}, {"invalid", true, ecs.ErrUnprotected}, {"garbage", false, nil}, {"garbage", true, ecs.ErrUnprotected},
+		{"blocked", false, ecs.ErrBlocked},
+		{"blocked", true, ecs.ErrBlocked},
+		{"denied", false, nil},
+		{"denied", true, ecs.ErrUnprotected},
+		{"invalid", false, nil},
+		{"invalid", true, ecs.ErrUnprotected},
+		{"garbage", false, nil},
+		{"garbage", true, ecs.ErrUnprotected},
 	}
 	for _, tt := range tests {
 		a := newAgent(t)

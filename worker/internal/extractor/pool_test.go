@@ -1,6 +1,7 @@
 package extractor_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,7 +115,7 @@ func ownChildren() map[string]string {
 		if err != nil {
 			continue
 		}
-		rest := string(raw[strings.LastIndexByte(string(raw), ')')+2:])
+		rest := string(raw[bytes.LastIndexByte(raw, ')')+2:])
 		var state string
 		var ppid int
 		if _, err := fmt.Sscan(rest, &state, &ppid); err == nil && ppid == os.Getpid() {
@@ -127,10 +128,7 @@ func ownChildren() map[string]string {
 // job makes a job whose clip says what.
 func (b *bundle) job(t *testing.T, id, what string) protocol.ExtractorJob {
 	t.Helper()
-	dir, err := os.MkdirTemp(b.dir, "job-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
 	clip, out := filepath.Join(dir, "clip-0"), filepath.Join(dir, "out")
 	if err := errors.Join(os.WriteFile(clip, []byte(what+"\n"), 0o600), os.Mkdir(out, 0o700)); err != nil {
 		t.Fatal(err)
@@ -259,6 +257,7 @@ func TestCancelKillsTheGroup(t *testing.T) {
 func TestOverTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.mustWork(t) // the process is up: the time runs for the job alone
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errOverTime)
 	defer cancel()
 	_, err := b.pool.Extract(ctx, b.job(t, "an_1", "hang"), nil)

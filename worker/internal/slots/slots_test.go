@@ -171,8 +171,8 @@ func TestWaitWakesWhenASlotFrees(t *testing.T) {
 		go func() { done <- s.Wait(t.Context()) }() // ends with the release below
 		synctest.Wait()
 		select {
-		case <-done:
-			t.Fatal("Wait returned while the slot was busy")
+		case err := <-done:
+			t.Fatalf("Wait returned %v while the slot was busy", err)
 		default:
 		}
 		a.Release()
