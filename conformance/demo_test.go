@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/posefleet/posefleet/internal/need"
+	"github.com/posefleet/posefleet/internal/redistest"
 	"github.com/posefleet/posefleet/internal/wait"
 )
 
@@ -71,13 +72,20 @@ func TestDemoOnce(t *testing.T) {
 func runDemo(t *testing.T, tmp string, args ...string) (string, int) {
 	t.Helper()
 
+	return runDemoIn(t, map[string]string{"TMPDIR": tmp}, args...)
+}
+
+// runDemoIn is runDemo with other variables.
+func runDemoIn(t *testing.T, env map[string]string, args ...string) (string, int) {
+	t.Helper()
+
 	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
 	defer cancel()
 
 	var out, log bytes.Buffer
 
 	cmd := exec.CommandContext(ctx, posefleet(t), append([]string{"demo"}, args...)...)
-	cmd.Env = environment(map[string]string{"TMPDIR": tmp})
+	cmd.Env = environment(env)
 	cmd.Stdout, cmd.Stderr = &out, &log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
@@ -162,6 +170,24 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 
 	checkEmpty(t, tmp)
+}
+
+// TestDemoGivenRedis: with a Redis of the user's and no Node packages the demo enqueues by itself, says so, and leaves nothing in that Redis.
+func TestDemoGivenRedis(t *testing.T) {
+	t.Parallel()
+	realExtractor(t)
+
+	server := redistest.Start(t)
+	env := map[string]string{"TMPDIR": t.TempDir(), "XDG_CACHE_HOME": t.TempDir(), "POSEFLEET_ASSETS": need.Assets(t)}
+
+	out, code := runDemoIn(t, env, "--once", "--model", "lite", "--redis-url", server.URL, need.Media(t, "videos/decord_phone_rot90.mov"))
+	if code != 0 || !strings.Contains(out, "posefleet's own producer") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+
+	if left := server.Client().Keys(t.Context(), "*").Val(); len(left) > 0 {
+		t.Errorf("left in Redis: %v", left)
+	}
 }
 
 // TestDemoServes: without --once the page stays up until Ctrl-C, which is no failure then.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,8 +148,10 @@ func goExperiment(t *testing.T) observation {
 	s.addPlain(t, "long")
 	s.awaitJob("long")
 
-	return observation{worker: "Go, package queue", renewal: "timer beside the job", executions: int(executions.Load()),
-		lost: int(lost.Load()), state: s.stateOf("long")}
+	return observation{
+		worker: "Go, package queue", renewal: "timer beside the job", executions: int(executions.Load()),
+		lost: int(lost.Load()), state: s.stateOf("long"),
+	}
 }
 
 // burn keeps a CPU busy, as a pose model does.
@@ -180,8 +183,10 @@ func programExperiment(t *testing.T) observation {
 		}
 	}
 
-	return observation{worker: "posefleet worker", renewal: "process beside the job", executions: starts(journal, "an_long"), lost: lost,
-		state: s.stateOf("an_long")}
+	return observation{
+		worker: "posefleet worker", renewal: "process beside the job", executions: starts(journal, "an_long"), lost: lost,
+		state: s.stateOf("an_long"),
+	}
 }
 
 func (s *system) addPlain(t *testing.T, id string) {
@@ -210,7 +215,7 @@ func (s *system) stateOf(id string) queue.State {
 	return state
 }
 
-func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func render(table []observation) string {
 	var b strings.Builder

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -34,7 +35,8 @@ func TestWrongVariable(t *testing.T) {
 		{"secret too short", "POSEFLEET_WORKER_SECRET", "whsec_c2hvcnQ="},
 		{"secret not base64", "POSEFLEET_DOOR_SECRET", "whsec_not base64"},
 		{"no control plane", "POSEFLEET_CONTROL_URL", ""},
-		{"http without leave", "POSEFLEET_ALLOW_INSECURE", "false"},
+		{"no truth", "POSEFLEET_ALLOW_INSECURE", "perhaps"},
+		{"no log format", "POSEFLEET_LOG_FORMAT", "xml"},
 		{"no duration", "POSEFLEET_LOCK_DURATION", "30"},
 		{"no size", "POSEFLEET_MAX_INPUT_BYTES", "2 apples"},
 		{"no slots", "POSEFLEET_SLOTS", "0"},
@@ -45,11 +47,7 @@ func TestWrongVariable(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 
-			vars := map[string]string{}
-			for name, value := range right {
-				vars[name] = value
-			}
-
+			vars := maps.Clone(right)
 			vars[test.variable] = test.value
 
 			var complaint strings.Builder

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -177,10 +178,7 @@ func (f *front) pass(proxy http.Handler, w http.ResponseWriter, r *http.Request)
 		panic(http.ErrAbortHandler)
 	}
 
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
-
+	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes()) // the worker may be gone
 }

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/posefleet/posefleet/internal/need"
@@ -43,15 +44,7 @@ func TestKillWorker(t *testing.T) {
 	}
 
 	s.checkDeliveredOnce(t, "an_1")
-	wait.For(t, startLimit, func() bool {
-		for _, pid := range children {
-			if alive(pid) {
-				return false
-			}
-		}
-
-		return true
-	}, "processes of the killed worker live on: %v", children)
+	wait.For(t, startLimit, func() bool { return !slices.ContainsFunc(children, alive) }, "processes of the killed worker live on: %v", children)
 
 	s.restart(killed)
 	s.checkQuiet(killed, other)

@@ -56,6 +56,10 @@ func environment(vars map[string]string) []string {
 	var env []string
 
 	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "POSEFLEET_ASSETS", "GOCOVERDIR"} {
+		if _, given := vars[name]; given {
+			continue
+		}
+
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -263,17 +262,4 @@ func (s *script) lockLost() int {
 
 		return line["event"] == "error" && (strings.Contains(text, "Missing lock") || strings.Contains(text, "Lock mismatch"))
 	}))
-}
-
-// sinceStart is the time from the first start of a job to the last line of any kind.
-func (s *script) sinceStart() time.Duration {
-	all := s.all(func(line map[string]any) bool { return line["at"] != nil && line["event"] != "ready" })
-	if len(all) == 0 {
-		return 0
-	}
-
-	first, _ := all[0]["at"].(float64)
-	last, _ := all[len(all)-1]["at"].(float64)
-
-	return time.Duration(last-first) * time.Millisecond
 }

@@ -25,12 +25,15 @@ var producerScript []byte
 // enqueue adds the claim-check job of an analysis: as a Node service does if Node and BullMQ are on this machine, by our own producer
 // otherwise. It says in words which one it was.
 func enqueue(ctx context.Context, q *queue.Queue, at queue.Options, id string) (string, error) {
-	cmd, err := node.Command(ctx, "-", id)
+	limited, cancel := context.WithTimeout(ctx, nodeLimit)
+	defer cancel()
+
+	cmd, err := node.Command(limited, "-", id)
 	if err != nil {
 		return "posefleet's own producer (" + firstLine(err.Error()) + ")", enqueueOurselves(ctx, q, id)
 	}
 
-	version, err := runNodeProducer(ctx, cmd, at)
+	version, err := runNodeProducer(cmd, at)
 	if err != nil {
 		return "", fmt.Errorf("enqueue by Node: %w", err)
 	}
@@ -47,18 +50,13 @@ func enqueueOurselves(ctx context.Context, q *queue.Queue, id string) error {
 }
 
 // runNodeProducer gives the script on stdin and the Redis URL, which may hold a password, in the environment.
-func runNodeProducer(ctx context.Context, cmd *exec.Cmd, at queue.Options) (version string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeLimit)
-	defer cancel()
-
-	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-	defer stop()
-
+func runNodeProducer(cmd *exec.Cmd, at queue.Options) (version string, err error) {
 	var out, complaints bytes.Buffer
 
 	cmd.Env = append(cmd.Env, "REDIS_URL="+at.RedisURL, "PREFIX="+at.Prefix, "QUEUE="+at.Name)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(producerScript), &out, &complaints
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the demo, which cancels the command
+	cmd.WaitDelay = stopGrace
 
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, firstLine(complaints.String()))

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -161,9 +162,7 @@ func (d *demo) environ(parts ...map[string]string) map[string]string {
 	}
 
 	for _, part := range parts {
-		for name, value := range part {
-			env[name] = value
-		}
+		maps.Copy(env, part)
 	}
 
 	return env
