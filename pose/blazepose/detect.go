@@ -3,6 +3,7 @@ package blazepose
 import (
 	"context"
 	"image"
+	"slices"
 
 	"gocv.io/x/gocv"
 )
@@ -35,20 +36,58 @@ func (e *Estimator) DetectRegions(ctx context.Context, img gocv.Mat, regions []i
 }
 
 // DetectPyramid looks at the whole picture and then, while nobody is found, at finer and finer tiles, so that
-// distant people are found too. A person seen in several tiles is returned once. Best first.
+// distant people are found too. A person seen in several tiles is returned once, and only people whom the landmark
+// model confirms are returned: fine tiles show the detector many things that resemble people. Best first.
 func (e *Estimator) DetectPyramid(ctx context.Context, img gocv.Mat) ([]Detection, error) {
 	if err := checkImage(img); err != nil {
 		return nil, err
 	}
 	size := image.Pt(img.Cols(), img.Rows())
 	for level := range Levels {
-		found, err := e.DetectRegions(ctx, img, Tiles(size, level))
+		seen, err := e.DetectRegions(ctx, img, Tiles(size, level))
+		if err != nil {
+			return nil, err
+		}
+		found, err := e.confirmAll(ctx, img, seen)
 		if err != nil || len(found) > 0 {
 			return found, err
 		}
 	}
 	return nil, nil
 }
+
+// confirmAll keeps the detections that the landmark model confirms, each person once.
+func (e *Estimator) confirmAll(ctx context.Context, img gocv.Mat, seen []Detection) ([]Detection, error) {
+	var found []Detection
+	for _, d := range seen {
+		l, ok, err := e.Confirm(ctx, img, d)
+		if err != nil {
+			return nil, err
+		}
+		if d.ROI = l.Next; ok && !slices.ContainsFunc(found, func(o Detection) bool { return samePlace(o.ROI, d.ROI) }) {
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+// Confirm looks twice with the landmark model at what the detector saw, the second time where the first look led
+// to, and says whether a person is there. The landmarks are those of the second look.
+func (e *Estimator) Confirm(ctx context.Context, img gocv.Mat, d Detection) (Landmarks, bool, error) {
+	first, err := e.Landmarks(ctx, img, d.ROI)
+	if err != nil || first.Presence < minPresence || !first.Next.Valid() {
+		return first, false, err
+	}
+	second, err := e.Landmarks(ctx, img, first.Next)
+	ok := err == nil && second.Presence >= minPresence && second.Score >= minBody && second.Next.Valid()
+	return second, ok, err
+}
+
+// What confirms a person: see Landmarks.
+const (
+	minPresence = 0.5
+	minBody     = 0.5
+)
 
 // clip cuts a region to the picture; an empty one becomes the whole picture.
 func clip(r image.Rectangle, size image.Point) image.Rectangle {

@@ -49,8 +49,13 @@ func samePerson(a, b Detection) bool {
 	if a.Box.IoU(b.Box) > sameOverlap {
 		return true
 	}
-	small, large := min(a.ROI.Size, b.ROI.Size), max(a.ROI.Size, b.ROI.Size)
-	return large < sameSize*small && math.Hypot(a.Hips.X-b.Hips.X, a.Hips.Y-b.Hips.Y) < sameHips*small
+	return samePlace(a.ROI, b.ROI)
+}
+
+// samePlace says whether two regions are around one person.
+func samePlace(a, b ROI) bool {
+	small, large := min(a.Size, b.Size), max(a.Size, b.Size)
+	return large < sameSize*small && math.Hypot(a.Cx-b.Cx, a.Cy-b.Cy) < sameHips*small
 }
 
 // mean is the weighted mean of a group that shows one person; its score is the best one of the group.

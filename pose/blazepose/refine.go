@@ -6,8 +6,9 @@ const (
 	heatSide = 64
 	// heatReach is how many cells the search goes to each side of the guess.
 	heatReach = 3
-	// minHeat is the probability that the best cell needs, or the guess stays.
-	minHeat = 0.5
+	// Up to coldHeat in its best cell a guess stays, from fullHeat on it moves all the way. A threshold between would
+	// make points jump from frame to frame.
+	coldHeat, fullHeat = 0.3, 0.6
 )
 
 // refine moves each point, in crop pixels, to the centre of the heat around it, and notes how hot its best cell is.
@@ -36,7 +37,7 @@ func refinePoint(p *Point, heat []float32) {
 			sumY += v * float64(y)
 		}
 	}
-	if p.Heat >= minHeat {
-		p.X, p.Y = sumX/sum*cell, sumY/sum*cell
-	}
+	way := min(max((p.Heat-coldHeat)/(fullHeat-coldHeat), 0), 1)
+	p.X += way * (sumX/sum*cell - p.X)
+	p.Y += way * (sumY/sum*cell - p.Y)
 }

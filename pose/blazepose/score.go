@@ -14,7 +14,7 @@ type scale struct {
 var scales = map[string]scale{
 	"lite":  {pointHalf: 0.41, pointSlope: 12, bodyHalf: 0.42, bodySlope: 20},
 	"full":  {pointHalf: 0.43, pointSlope: 14, bodyHalf: 0.46, bodySlope: 20},
-	"heavy": {pointHalf: 0.47, pointSlope: 14, bodyHalf: 0.52, bodySlope: 20},
+	"heavy": {pointHalf: 0.47, pointSlope: 14, bodyHalf: 0.56, bodySlope: 20},
 }
 
 // joints are the points whose mean heat tells whether a person is there: shoulders, elbows, wrists, hips, knees and

@@ -32,6 +32,7 @@ func (e *LibraryError) Unwrap() error { return e.Err }
 type library struct {
 	mu   sync.Mutex
 	path string // "" until it was opened
+	file os.FileInfo
 }
 
 // process is the only library: see the type.
@@ -41,37 +42,38 @@ var process library
 func (l *library) open(path string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.path == path {
-		return nil
-	}
-	if err := checkLibraryFile(path); err != nil {
+	info, err := checkLibraryFile(path)
+	if err != nil {
 		return &LibraryError{Path: path, Err: err}
 	}
 	if l.path != "" {
+		if os.SameFile(l.file, info) {
+			return nil
+		}
 		return &LibraryError{Path: path, Err: fmt.Errorf("this process uses %s already", l.path)}
 	}
 	ort.SetSharedLibraryPath(path)
 	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
 		return &LibraryError{Path: path, Err: fmt.Errorf("it cannot be opened as ONNX Runtime with API 24 or newer: %w", err)}
 	}
-	l.path = path
+	l.path, l.file = path, info
 	return nil
 }
 
 // checkLibraryFile gives a clear reason before the dynamic linker gives an unclear one. Only absolute paths are
 // taken: the linker would search its own folders for a bare name.
-func checkLibraryFile(path string) error {
+func checkLibraryFile(path string) (os.FileInfo, error) {
 	if !filepath.IsAbs(path) {
-		return errors.New("the path is not absolute")
+		return nil, errors.New("the path is not absolute")
 	}
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return ErrLibraryMissing
+		return nil, ErrLibraryMissing
 	case err != nil:
-		return err
+		return nil, err
 	case !st.Mode().IsRegular():
-		return errors.New("it is not a file")
+		return nil, errors.New("it is not a file")
 	}
-	return nil
+	return st, nil
 }
