@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -53,7 +54,10 @@ func Run(ctx context.Context, s Spec) error {
 
 // Output is Run for callers that want what the program wrote to stdout.
 func Output(ctx context.Context, s Spec) (string, error) {
-	var stdout, all bytes.Buffer
+	var (
+		stdout bytes.Buffer
+		all    sharedBuffer
+	)
 
 	cmd := command(ctx, s)
 	cmd.Stdout = io.MultiWriter(&stdout, &all)
@@ -94,7 +98,7 @@ func Stream(ctx context.Context, s Spec, w io.Writer) error {
 func Pipe(ctx context.Context, from, to Spec) error {
 	source, sink := command(ctx, from), command(ctx, to)
 
-	var complaints bytes.Buffer
+	var complaints sharedBuffer
 	source.Stderr, sink.Stderr = &complaints, &complaints
 
 	pipe, err := source.StdoutPipe()
@@ -121,6 +125,28 @@ func Pipe(ctx context.Context, from, to Spec) error {
 	}
 
 	return nil
+}
+
+// sharedBuffer takes the output of several streams: exec copies each on a goroutine of its own.
+type sharedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write appends p.
+func (b *sharedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.buf.Write(p)
+}
+
+// String returns what was written so far.
+func (b *sharedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.buf.String()
 }
 
 // Found reports whether the program is on the PATH.
