@@ -2,8 +2,15 @@
 // them. It needs no cgo; the extraction itself is the program posefleet-extract.
 package main
 
-import "os"
+import (
+	"log/slog"
+	"os"
+
+	"github.com/posefleet/posefleet/queue"
+)
 
 func main() {
+	// The Redis driver's own lines would stand between ours. Commands that keep a log route them there.
+	queue.RouteDriverLog(slog.New(slog.DiscardHandler))
 	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
