@@ -85,8 +85,7 @@ func (s stopwatch) do(job protocol.ExtractorJob, say func(any) error) any {
 	s.note("end", job.Job)
 
 	if s.fail != "" {
-		return protocol.ExtractorError{Type: protocol.MessageError, Job: job.Job, Code: protocol.Code(s.fail), Message: "as ordered",
-			Retryable: s.retryable}
+		return fault(job.Job, protocol.Code(s.fail), "as ordered", s.retryable)
 	}
 
 	result := protocol.ExtractorResult{Type: protocol.MessageResult, Job: job.Job, Artifact: "pose.json.gz", ContentType: "application/json"}
@@ -95,10 +94,14 @@ func (s stopwatch) do(job protocol.ExtractorJob, say func(any) error) any {
 	}
 
 	if err := writeDocument(filepath.Join(job.OutDir, result.Artifact), job); err != nil {
-		return protocol.ExtractorError{Type: protocol.MessageError, Job: job.Job, Code: protocol.CodeDiskFull, Message: err.Error(), Retryable: true}
+		return fault(job.Job, protocol.CodeDiskFull, err.Error(), true)
 	}
 
 	return result
+}
+
+func fault(job string, code protocol.Code, text string, retryable bool) protocol.ExtractorError {
+	return protocol.ExtractorError{Type: protocol.MessageError, Job: job, Code: code, Message: text, Retryable: retryable}
 }
 
 // spend lets the time pass, in steps with a progress message each.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -177,9 +178,7 @@ func (s *script) call(v any, op string, args map[string]any) error {
 	s.mu.Unlock()
 
 	request := map[string]any{"id": id, "op": op}
-	for key, value := range args {
-		request[key] = value
-	}
+	maps.Copy(request, args)
 
 	text, err := json.Marshal(request)
 	if err != nil {

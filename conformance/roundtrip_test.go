@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -240,9 +241,7 @@ func (s *system) nodeWorker(library, name string, env map[string]string) *script
 	vars := map[string]string{
 		"REDIS_URL": s.redis.URL, "PREFIX": "bull", "QUEUE": queueName, "NAME": name, "LOCK_MS": "30000", "STALLED_MS": "30000",
 	}
-	for key, value := range env {
-		vars[key] = value
-	}
+	maps.Copy(vars, env)
 
 	w := startScript(s.t, "worker.cjs", []string{library}, vars)
 	w.await(nodeTimeout, "ready", func(line map[string]any) bool { return line["event"] == "ready" })
