@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 const (
 	eventBlock = 5 * time.Second
 	eventBatch = 1000
+	// eventsStart is before every event: nothing can be missing between it and the oldest one.
+	eventsStart = "0"
 )
 
 // Event is an entry of the queue's event stream.
@@ -25,6 +29,9 @@ type Event struct {
 	Name string
 	// JobID is empty for events of the whole queue.
 	JobID string
+	// Gap: events between the one delivered before (or the id given to RunFrom) and this one may be lost, because the stream was trimmed
+	// before they were read. Whoever keeps state by events should read it anew.
+	Gap bool
 	// Fields are all fields as stored: prev, returnvalue and data (JSON), failedReason (raw text), delay (absolute ms), …
 	Fields map[string]string
 }
@@ -43,11 +50,12 @@ func (e *Event) Progress() json.RawMessage {
 
 // Events reads a queue's event stream.
 type Events struct {
-	keys  keys
-	log   *slog.Logger
-	line  *line
-	ran   atomic.Bool
-	ready chan struct{}
+	keys    keys
+	scripts *scripts
+	log     *slog.Logger
+	line    *line
+	ran     atomic.Bool
+	ready   chan struct{}
 }
 
 // NewEvents checks the options. It does not connect.
@@ -57,7 +65,12 @@ func NewEvents(o Options) (*Events, error) {
 		return nil, fmt.Errorf("new events: %w", err)
 	}
 
-	return &Events{keys: k, log: log, ready: make(chan struct{}), line: newLine(base, profile{
+	s, err := loadScripts()
+	if err != nil {
+		return nil, err
+	}
+
+	return &Events{keys: k, scripts: s, log: log, ready: make(chan struct{}), line: newLine(base, profile{
 		timeout: eventBlock + blockMargin, name: k.clientName(":qe"), onName: func(err error) {
 			log.Warn("Redis refuses the connection's name", slog.Any("error", err))
 		},
@@ -68,7 +81,7 @@ func NewEvents(o Options) (*Events, error) {
 func (e *Events) Ready() <-chan struct{} { return e.ready }
 
 // Run calls fn for each event from now on, in order, until ctx ends (nil) or fn fails (its error). It lives through failures of Redis and
-// goes on where it was; only a stream that was trimmed meanwhile makes a gap.
+// goes on where it was; only a stream that was trimmed meanwhile makes a gap, which Event.Gap tells.
 func (e *Events) Run(ctx context.Context, fn func(Event) error) error { return e.RunFrom(ctx, "", fn) }
 
 // RunFrom is Run from the first event after the one with the given id; "0" is the oldest there is, "" means from now on.
@@ -86,7 +99,7 @@ func (e *Events) RunFrom(ctx context.Context, after string, fn func(Event) error
 	failing := false
 
 	for ctx.Err() == nil {
-		batch, err := e.read(ctx, &after)
+		batch, gap, err := e.read(ctx, &after)
 		if err != nil {
 			if !failing && ctx.Err() == nil {
 				e.log.Warn("events not read, trying again", slog.Any("error", err))
@@ -102,20 +115,22 @@ func (e *Events) RunFrom(ctx context.Context, after string, fn func(Event) error
 		failing = false
 		trouble.reset()
 
-		for _, m := range batch {
-			if err := fn(decodeEvent(m)); err != nil {
-				return fmt.Errorf("handle event %s: %w", m.ID, err)
+		for _, event := range batch {
+			event.Gap, gap = gap, false
+			if err := fn(event); err != nil {
+				return fmt.Errorf("handle event %s: %w", event.ID, err)
 			}
 
-			after = m.ID
+			after = event.ID
 		}
 	}
 
 	return nil
 }
 
-// read fixes the starting point first: reading from "now" in each call would lose what comes between two calls.
-func (e *Events) read(ctx context.Context, after *string) ([]redis.XMessage, error) {
+// read fixes the starting point first: reading from "now" in each call would lose what comes between two calls. It answers what is there
+// after that point, and blocks only if nothing is.
+func (e *Events) read(ctx context.Context, after *string) (batch []Event, gap bool, err error) {
 	c := e.line.get()
 
 	bound, cancel := context.WithTimeout(ctx, eventBlock+blockMargin)
@@ -124,7 +139,7 @@ func (e *Events) read(ctx context.Context, after *string) ([]redis.XMessage, err
 	if *after == "" {
 		newest, err := newestEvent(bound, c, e.keys)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 
 		*after = newest
@@ -136,22 +151,60 @@ func (e *Events) read(ctx context.Context, after *string) ([]redis.XMessage, err
 		close(e.ready)
 	}
 
-	streams, err := c.XRead(bound, &redis.XReadArgs{
-		Streams: []string{e.keys.of(keyEvents), *after}, Count: eventBatch, Block: eventBlock,
-	}).Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
+	batch, gap, err = e.fetch(bound, *after)
+	if err != nil || len(batch) > 0 {
+		return batch, gap, err
 	}
 
+	// Only a wake-up: what it delivers is read again together with the stream's oldest event.
+	err = c.XRead(bound, &redis.XReadArgs{Streams: []string{e.keys.of(keyEvents), *after}, Count: 1, Block: eventBlock}).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, false, fmt.Errorf("read events: %w", err)
+	}
+
+	return nil, false, nil
+}
+
+// fetch reads events after one. gap: that one is gone from the stream, and others after it may be, too.
+func (e *Events) fetch(ctx context.Context, after string) (batch []Event, gap bool, err error) {
+	reply, err := e.scripts.readEvents.run(ctx, e.line, e.keys, after, eventBatch)
 	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
+		return nil, false, err
 	}
 
-	if len(streams) == 0 {
-		return nil, nil
+	parts, _ := reply.([]any)
+	if len(parts) < 2 {
+		return nil, false, fmt.Errorf("read events: %w", errBadReply)
 	}
 
-	return streams[0].Messages, nil
+	oldest, _ := parts[0].(string)
+	entries, _ := parts[1].([]any)
+
+	for _, entry := range entries {
+		if pair, ok := entry.([]any); ok && len(pair) == 2 {
+			id, _ := pair[0].(string)
+			fields, _ := pair[1].([]any)
+			batch = append(batch, decodeEvent(id, pairs(fields)))
+		}
+	}
+
+	return batch, after != eventsStart && earlier(after, oldest), nil
+}
+
+// earlier compares two ids of a stream, ms-n.
+func earlier(a, b string) bool {
+	aMillis, aTurn := splitEventID(a)
+	bMillis, bTurn := splitEventID(b)
+
+	return aMillis < bMillis || aMillis == bMillis && aTurn < bTurn
+}
+
+func splitEventID(id string) (millis, turn uint64) {
+	head, tail, _ := strings.Cut(id, "-")
+	millis, _ = strconv.ParseUint(head, 10, 64) // ids come from Redis, which has checked them
+	turn, _ = strconv.ParseUint(tail, 10, 64)
+
+	return millis, turn
 }
 
 func newestEvent(ctx context.Context, c redis.UniversalClient, k keys) (string, error) {
@@ -161,27 +214,16 @@ func newestEvent(ctx context.Context, c redis.UniversalClient, k keys) (string, 
 	}
 
 	if len(last) == 0 {
-		return "0", nil
+		return eventsStart, nil
 	}
 
 	return last[0].ID, nil
 }
 
-func decodeEvent(m redis.XMessage) Event {
-	e := Event{ID: m.ID, Fields: make(map[string]string, len(m.Values))}
-
-	for field, value := range m.Values {
-		text, _ := value.(string)
-
-		switch field {
-		case "event":
-			e.Name = text
-		case "jobId":
-			e.JobID = text
-		default:
-			e.Fields[field] = text
-		}
-	}
+func decodeEvent(id string, fields map[string]string) Event {
+	e := Event{ID: id, Name: fields["event"], JobID: fields["jobId"], Fields: fields}
+	delete(fields, "event")
+	delete(fields, "jobId")
 
 	return e
 }

@@ -9,9 +9,10 @@ local q, id, due = KEYS[1], ARGV[1], tonumber(ARGV[2]) + tonumber(ARGV[3])
 if redis.call("EXISTS", q .. id) == 0 then
   return -1
 end
-if redis.call("ZREM", q .. "delayed", id) == 0 then
+if not redis.call("ZSCORE", q .. "delayed", id) then
   return -3
 end
+-- Without taking it out first: like BullMQ a job that is due in the same millisecond as before goes behind itself.
 schedule(q, id, due)
 redis.call("HSET", q .. id, "delay", ARGV[3])
 emit_trimmed(q, "delayed", "jobId", id, "delay", due)
