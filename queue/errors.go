@@ -29,6 +29,10 @@ var (
 	ErrJobLocked = errors.New("job is being worked on")
 	// ErrScheduled: the job is the pending iteration of a scheduler and can't be removed by itself.
 	ErrScheduled = errors.New("job belongs to a scheduler")
+	// ErrIterationExists: a job that is no finished one has the id of the scheduler's next job.
+	ErrIterationExists = errors.New("the scheduler's next job exists already")
+	// ErrSlotsBusy: jobs have the ids of many of the scheduler's next slots.
+	ErrSlotsBusy = errors.New("the scheduler's next slots have jobs already")
 	// ErrDraining is the cause with which a worker's fetching ends after Drain.
 	ErrDraining = errors.New("worker is draining")
 	// ErrAlreadyRan: a Worker or Events runs once.
@@ -54,6 +58,8 @@ const (
 	CodeParentTaken     Code = -7
 	CodeScheduled       Code = -8
 	CodeFailedChildren  Code = -9
+	CodeIterationExists Code = -10
+	CodeSlotsBusy       Code = -11
 )
 
 // sentinel is the error that errors.Is finds behind the code.
@@ -75,6 +81,10 @@ func (c Code) sentinel() error {
 		return ErrScheduled
 	case CodeFailedChildren:
 		return ErrFailedChildren
+	case CodeIterationExists:
+		return ErrIterationExists
+	case CodeSlotsBusy:
+		return ErrSlotsBusy
 	}
 
 	return errBadReply

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // finishAndTake is a finish that takes the next job in the same step, as Node's workers do.
@@ -21,24 +19,6 @@ func (s *scene) finishAndTake(h *hold, value string) {
 	if got, err := parseTaken(reply); err != nil || got.kind != "job" {
 		s.t.Fatalf("got %v, %v; want a job", got, err)
 	}
-}
-
-// seedSchedule writes what an upsert of scheduler "s", every 20 s, leaves behind.
-func seedSchedule(s *scene) {
-	now := time.Now().UnixMilli()
-	id := fmt.Sprintf("repeat:s:%d", now)
-	ctx := s.t.Context()
-	opts := fmt.Sprintf(`{"delay":0,"jobId":%q,"repeat":{"count":1,"every":20000},"repeatJobKey":"s","timestamp":%d}`, id, now)
-
-	s.must(s.r.ZAdd(ctx, "bull:q:repeat", redis.Z{Score: float64(now), Member: "s"}).Err())
-	s.must(s.r.HSet(ctx, "bull:q:repeat:s", "name", "n", "data", `{"a":1}`, "every", 20000, "offset", now%20000, "ic", 1).Err())
-	s.must(s.r.Incr(ctx, "bull:q:id").Err())
-	s.must(s.r.HSet(ctx, "bull:q:"+id, "name", "n", "data", `{"a":1}`, "opts", opts, "timestamp", now, "delay", 0, "priority", 0,
-		"rjk", "s").Err())
-	s.must(s.r.LPush(ctx, "bull:q:wait", id).Err())
-	s.must(s.r.ZAdd(ctx, "bull:q:marker", redis.Z{Member: "0"}).Err())
-	s.must(s.r.XAdd(ctx, &redis.XAddArgs{Stream: "bull:q:events", Values: []string{"event", "added", "jobId", id, "name", "n"}}).Err())
-	s.must(s.r.XAdd(ctx, &redis.XAddArgs{Stream: "bull:q:events", Values: []string{"event", "waiting", "jobId", id}}).Err())
 }
 
 // nextOf is the slot of the scheduler's pending iteration.

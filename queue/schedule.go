@@ -1,20 +1,18 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const scheduleTries = 3
-
-var errPattern = errors.New("a cron schedule is not continued")
 
 // continueSchedule makes the next iteration of the scheduler that made this job: whoever takes an iteration has to. A failure must not
 // cost the job its run; it is logged as an error because the schedule ends here then.
@@ -27,7 +25,7 @@ func (w *Worker) continueSchedule(h *hold) {
 			return
 		}
 
-		if try == scheduleTries || errors.Is(err, errPattern) {
+		if try == scheduleTries || errors.Is(err, ErrBadOptions) {
 			w.log.Error("schedule not continued", slog.String("job_id", h.job.ID), slog.String("scheduler_id", h.job.SchedulerID),
 				slog.Any("error", err))
 
@@ -38,16 +36,8 @@ func (w *Worker) continueSchedule(h *hold) {
 	}
 }
 
-// repeatOptions are the part of an iteration's options that speaks of its schedule.
-type repeatOptions struct {
-	Every   float64 `json:"every"`
-	Limit   float64 `json:"limit"`
-	EndDate float64 `json:"endDate"`
-	Count   float64 `json:"count"`
-}
-
 func (w *Worker) iterate(ctx context.Context, j *Job, now int64) error {
-	schedule, pending, err := w.readSchedule(ctx, j.SchedulerID)
+	schedule, pending, err := readSchedule(ctx, w.client, w.keys, j.SchedulerID)
 	if err != nil {
 		return err
 	}
@@ -64,20 +54,14 @@ func (w *Worker) iterate(ctx context.Context, j *Job, now int64) error {
 		}
 	}
 
-	if repeat.Limit > 0 && repeat.Count+1 > repeat.Limit || repeat.EndDate > 0 && float64(now) > repeat.EndDate {
+	if repeat.Limit > 0 && repeat.Count+1 > repeat.Limit || repeat.EndDate > 0 && now > repeat.EndDate {
 		return nil
 	}
 
-	every := int64(number(schedule["every"]))
-	if every <= 0 {
-		every = int64(repeat.Every)
+	next, err := nextIteration(j, schedule, &repeat, pending, now)
+	if err != nil || next == 0 {
+		return err
 	}
-
-	if every <= 0 {
-		return errPattern
-	}
-
-	next := nextSlot(pending, every, int64(number(schedule["offset"])), now)
 
 	opts, err := nextOptions(j, next, now, repeat.Count+1)
 	if err != nil {
@@ -90,16 +74,27 @@ func (w *Worker) iterate(ctx context.Context, j *Job, now int64) error {
 	return err
 }
 
-func (w *Worker) readSchedule(ctx context.Context, id string) (fields map[string]string, pending int64, err error) {
-	pipe := w.client.get().Pipeline()
-	hash := pipe.HGetAll(ctx, w.keys.schedule(id))
-	score := pipe.ZScore(ctx, w.keys.of(keyRepeat), id)
+// nextIteration is when the job after this one is due; 0 if there is none.
+func nextIteration(j *Job, schedule map[string]string, repeat *repeatOptions, pending, now int64) (int64, error) {
+	every := int64(cmp.Or(number(schedule["every"]), repeat.Every))
+	if every > 0 {
+		offset, ok := schedule["offset"]
+		if !ok {
+			offset = formatMillis(repeat.Offset)
+		}
 
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, 0, fmt.Errorf("read scheduler %s: %w", id, err)
+		return nextSlot(pending, every, int64(number(offset)), now), nil
 	}
 
-	return hash.Val(), int64(score.Val()), nil
+	// A pattern of a definition that has no jobs' options, as a hand or another library may have written it.
+	repeat.Pattern = cmp.Or(repeat.Pattern, schedule["pattern"])
+	repeat.TZ = cmp.Or(repeat.TZ, schedule["tz"])
+
+	if repeat.Pattern == "" {
+		return 0, fmt.Errorf("%w: scheduler %s has neither every nor a pattern", ErrBadOptions, j.SchedulerID)
+	}
+
+	return repeat.nextTime(max(now, int64(taker(maps.Clone(j.Opts.Extra)).number("prevMillis"))))
 }
 
 // nextSlot is the slot after prev, or after now if that has passed.
@@ -130,6 +125,12 @@ func nextOptions(j *Job, next, now int64, count float64) ([]byte, error) {
 
 	if _, ok := opts["attempts"]; !ok {
 		opts["attempts"] = 0 // as each job added by a client has
+	}
+
+	delete(opts, "prevMillis")
+
+	if _, ok := repeat["pattern"]; ok {
+		opts["prevMillis"] = next
 	}
 
 	repeat["count"] = count

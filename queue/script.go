@@ -45,7 +45,7 @@ var loadScripts = sync.OnceValues(func() (*scripts, error) {
 		"extend": &s.extend, "reclaim": &s.reclaim, "unlock": &s.unlock, "rewake": &s.rewake, "stalled": &s.stalled,
 		"progress": &s.progress, "log": &s.log, "pause": &s.pause, "resume": &s.resume, "state": &s.state,
 		"retry_finished": &s.retryFinished, "remove": &s.remove, "drain": &s.drain, "clean": &s.clean, "iterate": &s.iterate,
-		"flow": &s.flow, "wait_children": &s.waitChildren, "leave_parent": &s.leaveParent,
+		"flow": &s.flow, "wait_children": &s.waitChildren, "leave_parent": &s.leaveParent, "upsert": &s.upsert, "unplan": &s.unplan,
 		"obliterate": &s.obliterate, "requeue": &s.requeue, "promote": &s.promote, "redelay": &s.redelay,
 		"reprioritize": &s.reprioritize, "edit": &s.edit, "orphans": &s.orphans, "readevents": &s.readEvents,
 	} {

@@ -221,14 +221,12 @@ func TestScheduleGoesOn(t *testing.T) {
 
 	k := newKit(t)
 	s := &scene{kit: k, q: k.queue("q"), w: k.worker("q")}
-	seedSchedule(s)
-	k.must(k.r.HSet(t.Context(), "bull:q:repeat:s", "every", 200).Err())
+	s.schedule("s", Repeat{Every: 200 * time.Millisecond}, templateA)
 
-	w, stop := k.run(k.workerOptions("q"), func(context.Context, *Job) (any, error) { return nil, nil })
+	_, stop := k.run(k.workerOptions("q"), func(context.Context, *Job) (any, error) { return nil, nil })
 	wait.For(t, testTimeout, func() bool { c, _ := s.q.Counts(t.Context()); return c.Completed >= 4 })
 	stop()
 
-	_ = w
 	fields := k.r.HGetAll(t.Context(), "bull:q:repeat:s").Val()
 
 	c, err := s.q.Counts(t.Context())

@@ -53,6 +53,7 @@ const commands = {
       logs: (await queue.getJobLogs(id)).logs, opts: job.opts, finished: job.finishedOn > 0
     }
   },
+  upsert: async ({ id, repeat, template }) => (await queue.upsertJobScheduler(id, repeat, template)).id,
   counts: async () => await queue.getJobCounts(),
   workers: async () => (await queue.getWorkers()).map((w) => w.rawname || w.name),
   pause: async () => { await queue.pause(); return true },
