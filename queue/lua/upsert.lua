@@ -39,18 +39,25 @@ local function next_slot(prev)
   return now
 end
 
-local function take_off(id)
-  return redis.call("ZREM", q .. "delayed", id) == 1 or redis.call("ZREM", q .. "prioritized", id) == 1
-    or redis.call("LREM", q .. "wait", 1, id) == 1 or redis.call("LREM", q .. "paused", 1, id) == 1
+-- removable: the pending iteration has not begun yet and makes room for the new one.
+local removable = false
+if pending and taken(pending) then
+  local id = id_at(pending)
+  removable = redis.call("ZSCORE", q .. "delayed", id) or redis.call("ZSCORE", q .. "prioritized", id)
+    or redis.call("LPOS", q .. "wait", id) or redis.call("LPOS", q .. "paused", id)
 end
 
--- remove_pending: the iteration that has not begun yet makes room for the new one.
 local function remove_pending()
-  if not pending or not taken(pending) or not take_off(id_at(pending)) then
-    return false
-  end
-  erase(q, id_at(pending), true)
-  return true
+  local id = id_at(pending)
+  redis.call("ZREM", q .. "delayed", id)
+  redis.call("ZREM", q .. "prioritized", id)
+  redis.call("LREM", q .. "wait", 1, id)
+  redis.call("LREM", q .. "paused", 1, id)
+  erase(q, id, true)
+end
+
+local function vacant(ms)
+  return removable and ms == pending or not taken(ms)
 end
 
 -- finished_gives_way deletes a finished job that has the id.
@@ -85,35 +92,30 @@ local function store(ms, stored_offset)
   redis.call("HSET", key, unpack(fields))
 end
 
+-- Whether there is a place for the new iteration is asked before anything is changed.
 local same_every = every and tonumber(redis.call("HGET", key, "every") or nil) == every
-local ms = tonumber(ARGV[3])
--- The pending iteration must not be lost for a job that stands in the new one's way.
-if ms and ms ~= pending and taken(ms) and not redis.call("ZSCORE", q .. "completed", id_at(ms))
-  and not redis.call("ZSCORE", q .. "failed", id_at(ms)) then
-  return -10
-end
-
-local stored_offset = offset
-local removed = remove_pending()
+local ms, stored_offset = tonumber(ARGV[3]), offset
 if every then
   ms = math.floor(next_slot(same_every and pending or nil))
 end
-if not removed then
+if not removable then
   stored_offset = offset or (every and ms - math.floor(ms / every) * every) or 0
 elseif same_every then
   ms = pending
 end
-
 if every then
   local scanned = 0
-  while taken(ms) and scanned < 32 do
+  while not vacant(ms) and scanned < 32 do
     ms, scanned = ms + every, scanned + 1
   end
-  if taken(ms) then
+  if not vacant(ms) then
     return -11
   end
-elseif taken(ms) and not (removed and finished_gives_way(id_at(ms))) then
+elseif not vacant(ms) and not (removable and finished_gives_way(id_at(ms))) then
   return -10
+end
+if removable then
+  remove_pending()
 end
 
 local id, delay = id_at(ms), math.max(ms - now, 0)
