@@ -6,10 +6,12 @@
 // A [Queue] is for producers and operators. [Queue.Add] stores a job; with [JobOptions].JobID a second job of that id is refused
 // ([Added].Duplicate), which makes an add safe to repeat. [Queue.AddBulk] adds many in one round trip. [Queue.Job], [Queue.State],
 // [Queue.Counts], [Queue.IDs], [Queue.Logs] and [Queue.Workers] look; [Queue.Pause], [Queue.Resume], [Queue.Retry], [Queue.Remove],
-// [Queue.Drain] and [Queue.Clean] steer.
+// [Queue.Drain] and [Queue.Clean] steer, and so do [Queue.Promote], [Queue.ChangeDelay], [Queue.ChangePriority], [Queue.UpdateData],
+// [Queue.RetryAll], [Queue.PromoteAll], [Queue.RemoveOrphans] and [Queue.Obliterate]. [Queue.SetGlobalConcurrency],
+// [Queue.SetGlobalRateLimit] and [Queue.RateLimit] bound all workers together; [Queue.Metrics] reads what they have done.
 //
 // A [Worker] takes jobs and calls a [Handler]. What the handler returns decides: nil completes the job, [Unrecoverable] fails it for
-// good, [DelayFor] and [PutBack] cost no attempt, any other error is a failed attempt, repeated as the job's Attempts and Backoff say.
+// good, [DelayFor], [PutBack] and [RateLimitFor] cost no attempt, any other error is a failed attempt, repeated as the job's Attempts and Backoff say.
 // [Job.UpdateProgress] and [Job.Log] report.
 //
 //	o := queue.DefaultWorkerOptions()
@@ -17,7 +19,10 @@
 //	w, err := queue.NewWorker(o, func(ctx context.Context, j *queue.Job) (any, error) { … })
 //	err = w.Run(ctx) // until w.Drain, or the end of ctx
 //
-// [Events] reads what happens to all jobs of the queue, from now on or from a remembered place.
+// [Worker.Pause], [Worker.Resume] and [Worker.SetConcurrency] change a running worker. A [Puller] is for those who bring their own loop.
+//
+// [Events] reads what happens to all jobs of the queue, from now on or from a remembered place; [Event].Gap tells where the stream was
+// trimmed before it was read. [Results] waits for jobs to finish, any number over one connection.
 //
 // # What holds when things break
 //

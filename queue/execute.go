@@ -39,22 +39,8 @@ func (w *Worker) wakeNext(h *hold) {
 }
 
 func (w *Worker) work(h *hold, bad error) Outcome {
-	j := h.job
-
-	if bad != nil {
-		return w.fail(h, Unrecoverable(bad))
-	}
-
-	if j.SchedulerID != "" {
-		w.continueSchedule(h)
-	}
-
-	if j.DeferredFailure != "" {
-		return w.failDeferred(h, j.DeferredFailure)
-	}
-
-	if most := w.opts.MaxStartedAttempts; most > 0 && j.AttemptsStarted > most {
-		return w.failDeferred(h, reasonStartedTooOften)
+	if outcome, over := w.prepare(h, bad); over {
+		return outcome
 	}
 
 	result, err := w.call(h)
@@ -63,6 +49,29 @@ func (w *Worker) work(h *hold, bad error) Outcome {
 	}
 
 	return w.conclude(h, result, err)
+}
+
+// prepare is what has to happen before a handler may run. over: the job has been ended and its handler does not run.
+func (w *Worker) prepare(h *hold, bad error) (outcome Outcome, over bool) {
+	j := h.job
+
+	if bad != nil {
+		return w.fail(h, Unrecoverable(bad)), true
+	}
+
+	if j.SchedulerID != "" {
+		w.continueSchedule(h)
+	}
+
+	if j.DeferredFailure != "" {
+		return w.failDeferred(h, j.DeferredFailure), true
+	}
+
+	if most := w.opts.MaxStartedAttempts; most > 0 && j.AttemptsStarted > most {
+		return w.failDeferred(h, reasonStartedTooOften), true
+	}
+
+	return "", false
 }
 
 // call runs the handler; a panic is its error.

@@ -338,6 +338,31 @@ func (f *fetcher) take(ctx context.Context, token string) (*taken, error) {
 	return parseTaken(reply)
 }
 
+// claimOne is a claim without slots, for those who pull; nil if there is no job.
+func (f *fetcher) claimOne(ctx context.Context) (h *hold, bad, err error) {
+	token := f.w.id + ":" + strconv.Itoa(f.serial)
+	f.serial++
+	sent := time.Now()
+
+	reply, err := f.take(ctx, token)
+	if err != nil {
+		f.drained = false
+		return nil, nil, err
+	}
+
+	f.succeed(reply)
+
+	if reply.kind != "job" {
+		f.idle(reply)
+		return nil, nil, nil
+	}
+
+	f.drained, f.popped, f.due = false, false, 0
+	job, bad := decodeJob(reply.id, reply.fields)
+
+	return f.w.hold(context.WithoutCancel(ctx), job, token, sent), bad, nil
+}
+
 // idle follows a claim that found nothing.
 func (f *fetcher) idle(reply *taken) {
 	f.popped = false
