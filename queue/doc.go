@@ -11,13 +11,20 @@
 // [Queue.SetGlobalRateLimit] and [Queue.RateLimit] bound all workers together; [Queue.Metrics] reads what they have done.
 //
 // A [Worker] takes jobs and calls a [Handler]. What the handler returns decides: nil completes the job, [Unrecoverable] fails it for
-// good, [DelayFor], [PutBack] and [RateLimitFor] cost no attempt, any other error is a failed attempt, repeated as the job's Attempts and Backoff say.
-// [Job.UpdateProgress] and [Job.Log] report.
+// good, [DelayFor], [PutBack] and [RateLimitFor] cost no attempt, any other error is a failed attempt, repeated as the job's Attempts
+// and Backoff say. [Job.UpdateProgress] and [Job.Log] report.
 //
 //	o := queue.DefaultWorkerOptions()
 //	o.RedisURL, o.Name = "redis://127.0.0.1:6379/0", "mail"
 //	w, err := queue.NewWorker(o, func(ctx context.Context, j *queue.Job) (any, error) { … })
 //	err = w.Run(ctx) // until w.Drain, or the end of ctx
+//
+// [Flows] adds trees of jobs, all of a tree or nothing: a job with children waits for them and then reads what they returned
+// ([Job.ChildrenValues], [Job.Family]); the four …OnFailure options of a child say what its failure means to its parent. [Flows.Get] reads
+// a tree. A running job can add children, too ([Job.Ref]), and wait for them by returning [WaitForChildren].
+//
+// [Queue.UpsertScheduler] makes jobs by the clock, every so often or by a cron pattern in a time zone. There is no clock process: whoever
+// takes a scheduler's job, a [Worker] or Node's, makes the next one first. [Queue.Schedulers] lists, [Queue.RemoveScheduler] ends them.
 //
 // [Worker.Pause], [Worker.Resume] and [Worker.SetConcurrency] change a running worker. A [Puller] is for those who bring their own loop.
 //

@@ -166,6 +166,37 @@ func TestFlowWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
+// A refused connection is tried again, and given up after a few tries.
+func TestFlowsAndSchedulersWithoutRedis(t *testing.T) {
+	t.Parallel()
+
+	const nobody = "redis://127.0.0.1:1"
+
+	f, err := NewFlows(FlowOptions{RedisURL: nobody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+
+	q, err := NewQueue(Options{RedisURL: nobody, Name: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+
+	_, flowErr := f.Add(t.Context(), node("q", "P", JobOptions{}))
+	_, getErr := f.Get(t.Context(), FlowQuery{Queue: "q", ID: "P"})
+	_, upsertErr := q.UpsertScheduler(t.Context(), "s", Repeat{Every: time.Second}, NewJob{})
+	_, removeErr := q.RemoveScheduler(t.Context(), "s")
+	_, listErr := q.Schedulers(t.Context(), 0, 1)
+
+	for i, err := range []error{flowErr, getErr, upsertErr, removeErr, listErr} {
+		if !neverSent(err) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
 func TestReadFlow(t *testing.T) {
 	t.Parallel()
 

@@ -66,7 +66,7 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, r Repeat, templa
 		return Iteration{}, fmt.Errorf("upsert scheduler %s: %w", id, err)
 	}
 
-	reply, err := q.scripts.upsert.run(ctx, q.client, q.keys, args...)
+	reply, err := q.runUpsert(ctx, args)
 	if err != nil {
 		return Iteration{}, fmt.Errorf("upsert scheduler %s: %w", id, err)
 	}
@@ -84,6 +84,21 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, r Repeat, templa
 	delay, _ := parts[1].(int64)
 
 	return Iteration{JobID: job, Delay: time.Duration(delay) * time.Millisecond}, nil
+}
+
+// runUpsert tries again when an answer is lost: a second run puts the same iteration in the place of the first one's, or the one after it
+// if that has begun.
+func (q *Queue) runUpsert(ctx context.Context, args []any) (any, error) {
+	pause := newBackoff(20*time.Millisecond, time.Second)
+
+	for try := 1; ; try++ {
+		reply, err := q.scripts.upsert.run(ctx, q.client, q.keys, args...)
+
+		again := !isReply(err) || redis.HasErrorPrefix(err, "LOADING") || redis.HasErrorPrefix(err, "READONLY")
+		if err == nil || !again || try == addTries || !pause.wait(ctx) {
+			return reply, err
+		}
+	}
 }
 
 // RemoveScheduler deletes a job scheduler and its pending iteration, if that is not due yet. False if there is none.
