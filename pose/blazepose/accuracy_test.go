@@ -49,10 +49,10 @@ func TestLikeMediaPipe(t *testing.T) {
 	}
 }
 
-// Floors lie about 0.05 under what was measured on people in full view, the box given: heavy 0.84, full 0.79, lite 0.79.
+// Floors lie about 0.05 under what was measured on people in full view, the box given: heavy 0.84, full 0.80, lite 0.80.
 func TestLabelledPictures(t *testing.T) {
 	t.Parallel()
-	for model, floor := range map[string]float64{"heavy": 0.79, "full": 0.72, "lite": 0.72} {
+	for model, floor := range map[string]float64{"heavy": 0.79, "full": 0.75, "lite": 0.75} {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, Config{Model: model})

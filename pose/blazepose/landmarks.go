@@ -28,7 +28,8 @@ func (e *Estimator) Landmarks(ctx context.Context, img gocv.Mat, roi ROI) (Landm
 	}
 	points := e.points[:]
 	decodePoints(&e.points, out[outPoints].F32)
-	refine(points, out[outHeat].F32)
+	// The two points of the next region stay as guessed: their heat is vague, and regions set by it are worse.
+	refine(points[:NumPoints], out[outHeat].F32)
 	toPicture(points, roi)
 	if !finite(points) {
 		return l, nil // the model lost itself: nobody is there
