@@ -29,9 +29,9 @@ func (r *running) awaitStage(id, stage string) {
 func TestDrainLetsWorkEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, true)
-	w := b.start("SLOTS", "2", "LOCK_DURATION", "600ms")
-	b.plane.Add("an_q", "slow 2s")
-	b.plane.Add("an_h", "slow 2s")
+	w := b.start("SLOTS", "2")
+	b.plane.Add("an_q", "slow 4s") // twice the lock: it is renewed in the drain
+	b.plane.Add("an_h", "slow 4s")
 	b.plane.Add("an_late", "ok")
 	b.add("an_q", 1)
 	if got := w.post("an_h"); got.Code != 202 {
