@@ -11,6 +11,7 @@
 //
 // # Files
 //
-// The maths (anchors.go, decode.go, nms.go, tiles.go, geometry.go, refine.go, points.go) is pure Go and tested
+// The maths (anchors.go, decode.go, nms.go, tiles.go, geometry.go, refine.go, points.go,
+// score.go) is pure Go and tested
 // alone; only estimator.go, detect.go, landmarks.go and crop.go touch native objects.
 package blazepose

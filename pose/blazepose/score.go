@@ -12,8 +12,8 @@ type scale struct {
 // the heavy model's points with a heat of 0.45, 0.55 and 0.65, for example, 40, 72 and 83 % were right, and all of
 // those over 0.7; of visibility's best tenth only 80 % were.
 var scales = map[string]scale{
-	"lite":  {pointHalf: 0.41, pointSlope: 12, bodyHalf: 0.42, bodySlope: 20},
-	"full":  {pointHalf: 0.43, pointSlope: 14, bodyHalf: 0.46, bodySlope: 20},
+	"lite":  {pointHalf: 0.41, pointSlope: 12, bodyHalf: 0.48, bodySlope: 20},
+	"full":  {pointHalf: 0.43, pointSlope: 14, bodyHalf: 0.50, bodySlope: 20},
 	"heavy": {pointHalf: 0.47, pointSlope: 14, bodyHalf: 0.56, bodySlope: 20},
 }
 
