@@ -11,7 +11,6 @@
 //
 // # Files
 //
-// The maths (anchors.go, decode.go, nms.go, tiles.go, geometry.go, refine.go, points.go,
-// score.go) is pure Go and tested
-// alone; only estimator.go, detect.go, landmarks.go and crop.go touch native objects.
+// The maths (anchors.go, decode.go, nms.go, tiles.go, geometry.go, refine.go, points.go, score.go) is pure Go and
+// tested alone; only estimator.go, detect.go, landmarks.go and crop.go touch native objects.
 package blazepose
