@@ -32,6 +32,13 @@ type queueCmd struct {
 	Clean   queueCleanCmd   `cmd:"" help:"Delete the old jobs of one state, except those that run."`
 	Drain   queueDrainCmd   `cmd:"" help:"Delete all jobs that have not begun."`
 
+	Promote    queuePromoteCmd    `cmd:"" help:"Let delayed jobs run now."`
+	Delay      queueDelayCmd      `cmd:"" help:"Let a delayed job run later or sooner."`
+	Prioritize queuePrioritizeCmd `cmd:"" help:"Give a job another priority."`
+	Schedulers queueSchedulersCmd `cmd:"" help:"The job schedulers."`
+	Orphans    queueOrphansCmd    `cmd:"" help:"Delete jobs that are in no state, left behind by other software."`
+	Obliterate queueObliterateCmd `cmd:"" help:"Delete the queue with everything in it."`
+
 	JSON bool `help:"One JSON document instead of lines for people."`
 	kong.Plugins
 	flags *variables

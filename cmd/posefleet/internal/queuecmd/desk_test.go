@@ -492,6 +492,73 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+func TestEdits(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	ctx := t.Context()
+
+	for _, id := range []string{"d1", "d2", "d3"} {
+		b.add(id, queue.JobOptions{Delay: time.Hour})
+	}
+
+	err := b.Promote(ctx, []string{"d1", "nobody", "d1"})
+	if text := b.out.take(); text != "d1 waits now\n1 job promoted\n" {
+		t.Error(text)
+	}
+
+	if err == nil || err.Error() != "job nobody does not exist\njob d1 is waiting" {
+		t.Errorf("%v", err)
+	}
+
+	if text := b.text(b.ChangeDelay(ctx, "d2", time.Minute)); text != "d2 is due in 1m0s\n1 job changed\n" {
+		t.Error(text)
+	}
+
+	if doc := b.json(func() error { return b.PromoteAll(ctx) }); doc["count"] != 2.0 {
+		t.Error(doc)
+	}
+
+	if text := b.text(b.ChangePriority(ctx, "d2", 7)); text != "d2 has priority 7\n1 job changed\n" {
+		t.Error(text)
+	}
+
+	b.await("d2", queue.StatePrioritized)
+
+	if err := b.r.HSet(ctx, "pre:pose:lost", "name", "a", "data", "{}", "timestamp", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	if text := b.text(b.RemoveOrphans(ctx)); text != "lost removed\n1 job removed that was in no state\n" {
+		t.Error(text)
+	}
+
+	if _, err := b.Queue.UpsertScheduler(ctx, "nightly", queue.Repeat{Pattern: "0 3 * * *", TZ: "UTC"}, queue.NewJob{Name: "sweep"}); err != nil {
+		t.Fatal(err)
+	}
+
+	if text := b.text(b.Schedulers(ctx)); !strings.Contains(text, "nightly") || !strings.Contains(text, "0 3 * * * (UTC)") {
+		t.Error(text)
+	}
+
+	if text := b.text(b.Obliterate(ctx, false)); text != "queue pre:pose is deleted, with 4 jobs\n" {
+		t.Error(text)
+	}
+
+	if keys := b.r.Keys(ctx, "*").Val(); len(keys) > 0 {
+		t.Error("left:", keys)
+	}
+
+	// A running job keeps the queue.
+	if err := errors.Join(b.r.LPush(ctx, "pre:pose:active", "x").Err(), b.r.HSet(ctx, "pre:pose:x", "name", "a").Err()); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := b.Obliterate(ctx, false); err == nil || !strings.Contains(err.Error(), "jobs are running") {
+		t.Error(err)
+	}
+}
+
 // A Redis that forbids what is optional costs only that; a Redis that is away is an error that shows no password.
 func TestFewRightsAndNoRedis(t *testing.T) {
 	t.Parallel()

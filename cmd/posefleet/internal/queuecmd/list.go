@@ -46,23 +46,13 @@ type listed struct {
 // List shows the jobs of a state from the place from on, at most limit of them: those that are served next first, finished ones newest
 // first.
 func (d *Desk) List(ctx context.Context, state queue.State, from, limit int64) error {
-	ids, err := d.Queue.IDs(ctx, state, from, limit)
+	all, err := d.Queue.Jobs(ctx, state, from, limit)
 	if err != nil {
 		return err
 	}
 
-	found := make([]listed, 0, len(ids))
-
-	for _, id := range ids {
-		j, err := d.Queue.Job(ctx, id)
-		if errors.Is(err, queue.ErrJobNotFound) { // it has gone meanwhile
-			continue
-		}
-
-		if err != nil {
-			return err
-		}
-
+	found := make([]listed, 0, len(all))
+	for _, j := range all {
 		found = append(found, listed{
 			ID: j.ID, Name: j.Name, State: state, AttemptsMade: j.AttemptsMade, AddedAt: moment(j.Timestamp),
 			StartedAt: moment(j.ProcessedOn), FinishedAt: moment(j.FinishedOn), FailedReason: j.FailedReason,

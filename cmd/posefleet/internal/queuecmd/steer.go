@@ -122,6 +122,12 @@ func (d *Desk) explainState(ctx context.Context, id string, err error) error {
 		return errors.Join(err, stateErr)
 	}
 
+	if state == queue.StateUnknown { // not all of the queue's refusals tell the one from the other
+		if _, readErr := d.Queue.Job(ctx, id); errors.Is(readErr, queue.ErrJobNotFound) {
+			err = readErr
+		}
+	}
+
 	return explain(id, state, err)
 }
 
