@@ -2,9 +2,7 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/posefleet/posefleet/queue"
@@ -38,14 +36,9 @@ func (w Worker) Examine(ctx context.Context, report func(Finding)) Summary {
 }
 
 func (w Worker) areas() []area {
-	broken := brokenVariables(w.Faults)
-	areas := []area{{"configuration", w.Timeout, func(context.Context) []Finding { return w.configuration() }}}
+	config := area{"configuration", w.Timeout, func(context.Context) []Finding { return w.configuration() }}
 
-	for _, a := range []struct {
-		area
-
-		needs string // variables, without their prefix
-	}{
+	return append([]area{config}, sound(w.Faults, []conditional{
 		{w.redis(), "REDIS_URL PREFIX QUEUE"},
 		{w.secrets(), "WORKER_SECRET DOOR_SECRET"},
 		{w.control(), "CONTROL_URL WORKER_SECRET"},
@@ -56,85 +49,18 @@ func (w Worker) areas() []area {
 		{w.extractor(), "EXTRACTOR"},
 		{w.workDir(), "WORK_DIR SLOTS MAX_INPUT_BYTES"},
 		{w.protection(), "TASK_PROTECTION"},
-	} {
-		if !anyOf(broken, strings.Fields(a.needs)) {
-			areas = append(areas, a.area)
-		}
-	}
-
-	return areas
+	})...)
 }
 
-// brokenVariables are those that the configuration's faults name, without their prefix. "X or Y …" names two.
-func brokenVariables(err error) map[string]bool {
-	broken := map[string]bool{}
-
-	for _, fault := range leaves(err) {
-		for word := range strings.FieldsSeq(fault.Error()) {
-			if name, ok := strings.CutPrefix(strings.TrimRight(word, ",:;"), worker.EnvPrefix); ok {
-				broken[name] = true
-			}
-		}
-	}
-
-	return broken
-}
-
-func anyOf(set map[string]bool, names []string) bool {
-	for _, name := range names {
-		if set[name] {
-			return true
-		}
-	}
-
-	return false
-}
-
-// leaves are the single errors of joined ones.
-func leaves(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the tree itself is wanted
-	if !ok {
-		if err == nil {
-			return nil
-		}
-
-		return []error{err}
-	}
-
-	var all []error
-	for _, e := range joined.Unwrap() {
-		all = append(all, leaves(e)...)
-	}
-
-	return all
-}
-
-// configuration has one line for each fault.
 func (w Worker) configuration() []Finding {
-	const name = "configuration"
-
-	var found []Finding
-
-	for _, fault := range leaves(w.Faults) {
-		mend := "correct it"
-		if c, ok := errors.AsType[*worker.ConfigError](fault); ok {
-			mend = "set " + c.Variable
-		}
-
-		found = append(found, failure(name, mend+"; until then a worker does not start", "%s", fault))
-	}
-
 	c := w.Config
+	sound := good("configuration", "complete: queue %s:%s, %s", c.Prefix, c.Queue, number(int64(c.Slots), "slot", "slots"))
 
-	switch {
-	case len(found) > 0:
-	case c.AllowInsecure:
-		found = append(found, warning(name, "unset POSEFLEET_ALLOW_INSECURE outside of tests", "plain http and private addresses are allowed"))
-	default:
-		found = append(found, good(name, "complete: queue %s:%s, %s", c.Prefix, c.Queue, number(int64(c.Slots), "slot", "slots")))
+	if c.AllowInsecure {
+		sound = warning("configuration", "unset POSEFLEET_ALLOW_INSECURE outside of tests", "plain http and private addresses are allowed")
 	}
 
-	return found
+	return configuration(w.Faults, "a worker", sound)
 }
 
 func (w Worker) redis() area {
