@@ -45,7 +45,9 @@ func doctorEnviron(t *testing.T, redisURL string) []string {
 	go func() { done <- s.Run(ctx) }() // ends with the test
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 	extractor := filepath.Join(dir, "extractor")
 	if err := os.WriteFile(extractor, []byte(hello), 0o755); err != nil { //nolint:gosec // a program

@@ -57,7 +57,7 @@ func anyOf(set map[string]bool, names []string) bool {
 
 // leaves are the single errors of joined ones.
 func leaves(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the tree itself is wanted
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		if err == nil {
 			return nil

@@ -27,7 +27,7 @@ const hostsAtOnce = 8
 
 // examineHosts resolves each entry that is no pattern, as a worker would, and knocks where the port is known.
 func examineHosts(ctx context.Context, h hostsArea) []Finding {
-	found := make([]Finding, len(h.entries))
+	looked := make([]Finding, len(h.entries))
 	gate := make(chan struct{}, hostsAtOnce)
 
 	var wg sync.WaitGroup
@@ -36,18 +36,17 @@ func examineHosts(ctx context.Context, h hostsArea) []Finding {
 			gate <- struct{}{}
 			defer func() { <-gate }()
 
-			found[i] = h.entry(ctx, entry)
+			looked[i] = h.entry(ctx, entry)
 		})
 	}
 
 	wg.Wait()
 
-	found = slices.DeleteFunc(found, func(f Finding) bool { return f.Level == OK })
-	if len(found) == 0 {
-		found = append(found, good(h.name, "%s in %s, all sound", number(int64(len(h.entries)), "entry", "entries"), h.variable))
+	if bad := slices.DeleteFunc(looked, func(f Finding) bool { return f.Level == OK }); len(bad) > 0 {
+		return bad
 	}
 
-	return found
+	return []Finding{good(h.name, "%s in %s, all sound", number(int64(len(h.entries)), "entry", "entries"), h.variable)}
 }
 
 func (h hostsArea) entry(ctx context.Context, entry string) Finding {

@@ -82,8 +82,12 @@ func contents(c queue.Counts) string {
 		n    int64
 		word string
 	}{
-		{c.Waiting + c.Prioritized, "waiting"}, {c.Delayed, "delayed"}, {c.Active, "active"}, {c.WaitingChildren, "waiting for children"},
-		{c.Completed, "completed"}, {c.Failed, "failed"},
+		{c.Waiting + c.Prioritized, "waiting"},
+		{c.Delayed, "delayed"},
+		{c.Active, "active"},
+		{c.WaitingChildren, "waiting for children"},
+		{c.Completed, "completed"},
+		{c.Failed, "failed"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))

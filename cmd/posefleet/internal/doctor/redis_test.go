@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -206,10 +207,18 @@ func TestOtherQueues(t *testing.T) {
 		level Level
 		words []string
 	}{
-		{"analyses under another prefix", queue.Options{Prefix: "app:bull", Name: "pose"}, protocol.JobName, analysis, false, false, Fail,
-			[]string{"app:bull:pose holds 1 waiting", "while bull:pose has none", "POSEFLEET_PREFIX"}},
-		{"analyses under another name", queue.Options{Prefix: "bull", Name: "extraction"}, protocol.JobName, analysis, false, false, Fail,
-			[]string{"bull:extraction", "analyses", "POSEFLEET_QUEUE"}},
+		{
+			"analyses under another prefix",
+			queue.Options{Prefix: "app:bull", Name: "pose"},
+			protocol.JobName, analysis, false, false, Fail,
+			[]string{"app:bull:pose holds 1 waiting", "while bull:pose has none", "POSEFLEET_PREFIX"},
+		},
+		{
+			"analyses under another name",
+			queue.Options{Prefix: "bull", Name: "extraction"},
+			protocol.JobName, analysis, false, false, Fail,
+			[]string{"bull:extraction", "analyses", "POSEFLEET_QUEUE"},
+		},
 		{"analyses in both", queue.Options{Prefix: "bull", Name: "extraction"}, protocol.JobName, analysis, true, false, Warn, []string{"bull:extraction"}},
 		{"analyses that somebody works on", queue.Options{Prefix: "staging", Name: "pose"}, protocol.JobName, analysis, true, true, OK, []string{"1 queue beside bull:pose"}},
 		{"the same name", queue.Options{Prefix: "{bull}", Name: "pose"}, "other", nil, false, false, Fail, []string{"{bull}:pose"}},
@@ -258,13 +267,14 @@ func connect(t *testing.T, r *redis.Client, o queue.Options) {
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
 
-	go func() { done <- w.Run(ctx) }() // ends with the test
+	var wg sync.WaitGroup
+
+	wg.Go(func() { _ = w.Run(ctx) }) // ends with the test
 
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		wg.Wait()
 	})
 
 	q, err := queue.NewQueue(o)

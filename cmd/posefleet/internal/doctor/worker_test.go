@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -80,11 +81,14 @@ func TestWorker(t *testing.T) {
 	environ["POSEFLEET_WORKER_SECRET"], environ["POSEFLEET_STORAGE_HOSTS"] = "whsec_canary", ""
 	environ["POSEFLEET_TASK_PROTECTION"] = "required"
 	found, sum = examine(t, environ)
-	text := ""
+
+	var all strings.Builder
 
 	for _, f := range found {
-		text += f.String() + "\n"
+		fmt.Fprintln(&all, f)
 	}
+
+	text := all.String()
 
 	for _, word := range []string{"POSEFLEET_WORKER_SECRET is not valid", "POSEFLEET_STORAGE_HOSTS is required", "ok    redis:", "ok    extractor:", "warn  task protection:"} {
 		if !strings.Contains(text, word) {

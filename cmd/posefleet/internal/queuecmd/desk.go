@@ -92,7 +92,7 @@ func (e *JobError) Unwrap() error { return e.err }
 
 // explain puts the queue's error about a job into an operator's words; others pass.
 func explain(id string, state queue.State, err error) error {
-	reason := ""
+	var reason string
 
 	switch {
 	case err == nil:

@@ -144,13 +144,14 @@ func (b *bundle) work(name string, h queue.Handler) (stop func()) {
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
 
-	go func() { done <- w.Run(ctx) }() // ends with stop
+	var wg sync.WaitGroup
+
+	wg.Go(func() { _ = w.Run(ctx) }) // ends with stop
 
 	stop = sync.OnceFunc(func() {
 		cancel()
-		<-done
+		wg.Wait()
 	})
 	b.t.Cleanup(stop)
 

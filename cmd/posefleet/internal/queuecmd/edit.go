@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/posefleet/posefleet/queue"
@@ -122,7 +123,7 @@ func (d *Desk) Schedulers(ctx context.Context) error {
 		}
 
 		docs = append(docs, doc)
-		rows = append(rows, []string{s.ID, doc.Job, doc.times(), when(s.Next, d.now()), fmt.Sprint(s.Iterations)})
+		rows = append(rows, []string{s.ID, doc.Job, doc.times(), when(s.Next, d.now()), strconv.Itoa(s.Iterations)})
 	}
 
 	switch {

@@ -134,11 +134,22 @@ func (d *Desk) showJob(j job) error {
 	}
 
 	for _, row := range [][]string{
-		{"backoff", j.Options.Backoff.String()}, {"priority", nonZero(j.Options.Priority)}, {"added", at(j.AddedAt)},
-		{"due about", at(j.DueAt)}, {"started", at(j.StartedAt)}, {"finished", at(j.FinishedAt)}, {"worker", j.Worker},
-		{"scheduler", j.Scheduler}, {"deduplication", j.Deduplication}, {"parent", j.Parent}, {"progress", string(j.Progress)},
-		{"result", string(j.ReturnValue)}, {"failed because", j.FailedReason}, {"will fail because", j.DeferredFailure},
-		{"data", string(j.Data)}, {"log", nonZero(j.Logs, "row", "rows")},
+		{"backoff", j.Options.Backoff.String()},
+		{"priority", nonZero(j.Options.Priority)},
+		{"added", at(j.AddedAt)},
+		{"due about", at(j.DueAt)},
+		{"started", at(j.StartedAt)},
+		{"finished", at(j.FinishedAt)},
+		{"worker", j.Worker},
+		{"scheduler", j.Scheduler},
+		{"deduplication", j.Deduplication},
+		{"parent", j.Parent},
+		{"progress", string(j.Progress)},
+		{"result", string(j.ReturnValue)},
+		{"failed because", j.FailedReason},
+		{"will fail because", j.DeferredFailure},
+		{"data", string(j.Data)},
+		{"log", nonZero(j.Logs, "row", "rows")},
 	} {
 		if row[1] != "" {
 			rows = append(rows, row)

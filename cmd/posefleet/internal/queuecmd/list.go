@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func (d *Desk) listRows(found []listed) [][]string {
 
 	rows := make([][]string, 0, len(found))
 	for _, j := range found {
-		rows = append(rows, []string{j.ID, short(j.Name, 24), fmt.Sprint(j.AttemptsMade), ago(j.AddedAt), ago(j.StartedAt), short(j.FailedReason, 80)})
+		rows = append(rows, []string{j.ID, short(j.Name, 24), strconv.Itoa(j.AttemptsMade), ago(j.AddedAt), ago(j.StartedAt), short(j.FailedReason, 80)})
 	}
 
 	return rows

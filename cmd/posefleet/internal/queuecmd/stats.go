@@ -114,8 +114,12 @@ func (s *stats) rows(d *Desk) [][]string {
 		name string
 		n    int64
 	}{
-		{"waiting", s.Counts.Waiting}, {"prioritized", s.Counts.Prioritized}, {"delayed", s.Counts.Delayed},
-		{"waiting-children", s.Counts.WaitingChildren}, {"active", s.Counts.Active}, {"completed", s.Counts.Completed},
+		{"waiting", s.Counts.Waiting},
+		{"prioritized", s.Counts.Prioritized},
+		{"delayed", s.Counts.Delayed},
+		{"waiting-children", s.Counts.WaitingChildren},
+		{"active", s.Counts.Active},
+		{"completed", s.Counts.Completed},
 		{"failed", s.Counts.Failed},
 	} {
 		rows = append(rows, []string{row.name, strconv.FormatInt(row.n, 10)})
