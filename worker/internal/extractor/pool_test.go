@@ -295,6 +295,25 @@ func TestHello(t *testing.T) {
 	})
 }
 
+// The reason why an extractor does not start is in the error: its own last line, cut to one readable length.
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	t.Cleanup(func() { _ = r.Close() })
+	setup(t, func(c *extractor.Config) {
+		c.Command = []string{"/bin/sh", "-c", `echo early >&2; printf 'models are missing %0999d\n\n' 0 >&2; exit 3`}
+		c.Logger = slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelError}))
+	})
+	var line struct{ Error string }
+	if err := json.NewDecoder(r).Decode(&line); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close() // later tries find nobody who reads
+	if !strings.Contains(line.Error, "before it said hello; it said last: models are missing 000") || len(line.Error) > 400 {
+		t.Errorf("error %q", line.Error)
+	}
+}
+
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *extractor.Config) { c.Command = []string{"/nonexistent/extractor"} })

@@ -40,6 +40,7 @@ type process struct {
 	mu     sync.Mutex
 	reaped bool   // the pid is free for others: no more signals; written by life
 	status string // how the leader ended; written by life before exited is closed
+	last   string // the last line of stderr; written by life before exited is closed
 	once   sync.Once
 }
 
@@ -72,7 +73,7 @@ func (p *process) life(cfg Config, started chan<- error) {
 	lowerPriority(p.cmd.Process.Pid, cfg.Nice)
 	var pipes sync.WaitGroup
 	pipes.Go(func() { p.read(cfg.MaxLine) })
-	pipes.Go(func() { logLines(p.stderr, p.log) })
+	pipes.Go(func() { p.remember(logLines(p.stderr, p.log)) })
 	started <- nil
 	awaitExit(p.cmd.Process.Pid)
 	p.reap()
@@ -185,6 +186,19 @@ func (p *process) ended() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status
+}
+
+// lastWords is the last line of its stderr, which may be empty; only valid after exited was closed.
+func (p *process) lastWords() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+func (p *process) remember(last string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = last
 }
 
 // adoptOrphans makes this process the parent of extractors' orphaned children, as PID 1 of a container is anyway,

@@ -65,6 +65,7 @@ func (s *supervisor) once(ctx context.Context) Reason {
 	if err != nil {
 		if p != nil {
 			p.terminate(s.pool.cfg.KillDelay)
+			err = withLastWords(err, p)
 		}
 		s.log.Error("extractor did not start", slog.String("error", err.Error()))
 		s.pool.startFailed(s.broken)
@@ -230,6 +231,14 @@ func (s *supervisor) pause(ctx context.Context) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
+}
+
+// withLastWords adds what the process complained about last: it is the reason more often than not.
+func withLastWords(err error, p *process) error {
+	if last := p.lastWords(); last != "" {
+		return fmt.Errorf("%w; it said last: %s", err, last)
+	}
+	return err
 }
 
 func helloOf(m message) protocol.ExtractorHello {
