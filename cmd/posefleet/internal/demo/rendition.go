@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,20 @@ import (
 
 // stopGrace is how long a cancelled ffmpeg may take to end its file.
 const stopGrace = 2 * time.Second
+
+// errNoFFmpeg says where ffmpeg comes from.
+var errNoFFmpeg = errors.New("ffmpeg and ffprobe are not installed: install them (Debian: apt-get install ffmpeg)")
+
+// findFFmpeg tells whether the programs are there that demo and extractor read clips with.
+func findFFmpeg() error {
+	for _, name := range []string{"ffmpeg", "ffprobe"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return errNoFFmpeg
+		}
+	}
+
+	return nil
+}
 
 // cut copies a part of a clip to a file in dir, frame data untouched, and returns its path. The part begins at the last key frame before from.
 func cut(ctx context.Context, path, dir string, from, length time.Duration) (string, error) {
@@ -45,11 +60,14 @@ func ffmpeg(ctx context.Context, args ...string) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
 
-	if err := cmd.Run(); err != nil {
-		first, _, _ := strings.Cut(complaints.String(), "\n")
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
 
+	if first, _, _ := strings.Cut(complaints.String(), "\n"); first != "" {
 		return fmt.Errorf("ffmpeg: %w: %s", err, first)
 	}
 
-	return nil
+	return fmt.Errorf("ffmpeg: %w", err)
 }

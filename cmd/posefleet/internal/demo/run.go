@@ -74,6 +74,10 @@ func Run(ctx context.Context, o Options, s Streams) (err error) {
 
 // prepare makes the run's folder and opens the clips, before anything is started for clips that are not there.
 func (d *demo) prepare(ctx context.Context) ([]*clip, error) {
+	if err := findFFmpeg(); err != nil {
+		return nil, err
+	}
+
 	dir, err := os.MkdirTemp("", "posefleet-demo-")
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
@@ -231,10 +235,20 @@ func (d *demo) finish(ctx context.Context, outcomes []*outcome) error {
 
 // invite names the pages.
 func (d *demo) invite(outcomes []*outcome) {
-	d.term.text("\nThe clip with the skeleton on it:")
+	title := "The clips with the skeletons on them:"
+	if len(outcomes) == 1 {
+		title = "The clip with the skeletons on it:"
+	}
+
+	d.term.text("\n%s", title)
 
 	for _, o := range outcomes {
-		d.term.text("  %s/analyses/%s", d.api.Base, o.analysis.ID)
+		label := o.clip.name
+		if !o.delivered() {
+			label += " (" + o.analysis.Status + ": no skeletons)"
+		}
+
+		d.term.text("  %s/analyses/%s  %s", d.api.Base, o.analysis.ID, label)
 	}
 
 	d.term.text("\nCtrl-C ends the demo and removes everything it has made.")

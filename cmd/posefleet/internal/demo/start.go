@@ -121,6 +121,10 @@ func (d *demo) startWorker(ctx context.Context, server *control.Server, secrets 
 		return err
 	}
 
+	if err := tryExtractor(ctx, config.ExtractorCommand, config.ExtractorEnv, d.dir); err != nil {
+		return err
+	}
+
 	w, err := worker.New(config, d.Log)
 	if err != nil {
 		return err

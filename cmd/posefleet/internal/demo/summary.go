@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 
 // shaPrefix is how much of the artifact's sum is shown.
 const shaPrefix = 12
+
+// noResult is how many columns of the table need a result.
+const noResult = 8
 
 // outcome is what came of one clip.
 type outcome struct {
@@ -76,7 +80,7 @@ func (o *outcome) count(d *pose.Document) {
 	o.people = len(tracks)
 }
 
-// summarise prints one line for each clip.
+// summarise prints one line for each clip, and below them why there is no result for some.
 func summarise(t *terminal, outcomes []*outcome) {
 	t.text("")
 
@@ -88,11 +92,17 @@ func summarise(t *terminal, outcomes []*outcome) {
 	}
 
 	_ = w.Flush() // stdout is gone: nobody is there to be told
+
+	for _, o := range outcomes {
+		if !o.delivered() {
+			t.text("\n  %s %s: %s", o.clip.name, o.analysis.Status, o.reason)
+		}
+	}
 }
 
 func (o *outcome) row() string {
 	if !o.delivered() {
-		return fmt.Sprintf("  %s\t%s\t%s", o.clip.name, o.analysis.Status, o.reason)
+		return fmt.Sprintf("  %s\t%s%s", o.clip.name, o.analysis.Status, strings.Repeat("\t-", noResult))
 	}
 
 	data := o.analysis.Result.Data
