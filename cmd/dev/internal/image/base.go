@@ -19,8 +19,12 @@ const release = "bookworm"
 // keyring has the keys that the packages of a base image are checked with.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// systemCerts is where Debian's programs look for certificate authorities.
-const systemCerts = "/etc/ssl/certs/ca-certificates.crt"
+// systemCerts is where Debian's programs look for certificate authorities, and hostCerts where the base image keeps those of this
+// machine: installing the package ca-certificates writes the first one anew.
+const (
+	systemCerts = "/etc/ssl/certs/ca-certificates.crt"
+	hostCerts   = "/etc/ssl/host-ca-certificates.pem"
+)
 
 // bases makes the base images that the Dockerfile starts from, under its names, unless they are there.
 func (b *Builder) bases(ctx context.Context) error {
@@ -138,11 +142,12 @@ func (b *Builder) makeGo(ctx context.Context, slim, tag string) error {
 
 	steps := []proc.Spec{
 		{Args: []string{"cp", "-a", strings.TrimSpace(goroot), filepath.Join(c.root, "usr/local/go")}},
-		{Args: []string{"install", "-D", "-m", "644", hostCerts(), filepath.Join(c.root, systemCerts)}},
+		{Args: []string{"install", "-D", "-m", "644", trustedCerts(), filepath.Join(c.root, hostCerts)}},
 		b.buildah("config",
 			"--env", "PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 			"--env", "GOTOOLCHAIN=local",
-			"--env", "NODE_EXTRA_CA_CERTS="+systemCerts,
+			"--env", "SSL_CERT_FILE="+hostCerts,
+			"--env", "NODE_EXTRA_CA_CERTS="+hostCerts,
 			"--env", "DEBIAN_FRONTEND=noninteractive", c.name),
 	}
 	for _, s := range steps {
@@ -154,8 +159,8 @@ func (b *Builder) makeGo(ctx context.Context, slim, tag string) error {
 	return b.commit(ctx, c, tag)
 }
 
-// hostCerts is the file of certificate authorities that this machine trusts.
-func hostCerts() string {
+// trustedCerts is the file of certificate authorities that this machine trusts.
+func trustedCerts() string {
 	if path := os.Getenv("SSL_CERT_FILE"); path != "" {
 		return path
 	}

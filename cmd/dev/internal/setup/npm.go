@@ -36,7 +36,7 @@ func (s *Setup) nodePackages(ctx context.Context) error {
 // fetch brings an npm package's tarball into dir and checks it before anything is read from it.
 func fetch(ctx context.Context, t tarball, dir string) (string, error) {
 	out, err := proc.Output(ctx, proc.Spec{Args: []string{
-		"npm", "pack", t.spec, "--ignore-scripts", "--silent", "--pack-destination", dir,
+		"npm", "pack", t.spec, "--ignore-scripts", "--loglevel=error", "--pack-destination", dir,
 	}})
 	if err != nil {
 		return "", fmt.Errorf("cannot fetch %s: %w", t.spec, err)
