@@ -69,11 +69,15 @@ func (a *admin) ready() error {
 
 func (a *admin) showVersion(w http.ResponseWriter, _ *http.Request) {
 	hello, _ := a.w.pool.Hello()
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{ // the client may be gone
-		"version": a.version.Version, "revision": a.version.Revision, "go": runtime.Version(),
+	build := map[string]any{
+		"version": a.version.Version, "go": runtime.Version(),
 		"workerId": a.w.engine.workerID, "extractor": hello.Name, "model": hello.Model,
-	})
+	}
+	if a.version.Revision != "" {
+		build["revision"] = a.version.Revision
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(build) // the client may be gone
 }
 
 // bounded runs check, and says so if it does not come back.

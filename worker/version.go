@@ -6,7 +6,7 @@ import (
 	"github.com/posefleet/posefleet/internal/version"
 )
 
-// Version names a build.
+// Version names a build. Revision is empty if the build does not know it.
 type Version struct {
 	Version  string
 	Revision string
@@ -14,7 +14,7 @@ type Version struct {
 
 // BuildVersion says what was built, and from which state of the sources.
 func BuildVersion() Version {
-	v := Version{Version: version.String(), Revision: "unknown"}
+	v := Version{Version: version.String()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
@@ -28,6 +28,8 @@ func BuildVersion() Version {
 			dirty = "-dirty"
 		}
 	}
-	v.Revision += dirty
+	if v.Revision != "" {
+		v.Revision += dirty
+	}
 	return v
 }

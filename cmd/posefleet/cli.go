@@ -49,8 +49,16 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// run parses and runs one command line and returns the exit code. A fault is one line on stderr.
+// run parses and runs one command line and returns the exit code. A fault is one line on stderr; without any argument the
+// overview is shown there.
 func run(args, environ []string, stdout, stderr io.Writer) (code int) {
+	if len(args) == 0 { // nobody knows the commands by heart: the overview, though not as an answer to what was asked
+		run([]string{"--help"}, environ, stderr, stderr)
+		return exitUsage
+	}
+	if len(args) == 1 && args[0] == "help" {
+		args = []string{"--help"}
+	}
 	h := &host{ctx: context.Background(), environ: environMap(environ), stdout: stdout, stderr: stderr}
 	err := execute(args, h)
 	if e, ok := errors.AsType[exitError](err); ok {
@@ -59,11 +67,13 @@ func run(args, environ []string, stdout, stderr io.Writer) (code int) {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(stderr, "posefleet: %s\n", oneLine(err))
+	hint := ""
+	code = exitFailed
 	if _, usage := errors.AsType[*usageError](err); usage {
-		return exitUsage
+		hint, code = " (see posefleet --help)", exitUsage
 	}
-	return exitFailed
+	fmt.Fprintf(stderr, "posefleet: %s%s\n", oneLine(err), hint)
+	return code
 }
 
 // exitError carries the code of kong's own exits (help, version) up to run.
@@ -118,6 +128,9 @@ func oneLine(err error) string {
 
 func versionLine() string {
 	v := worker.BuildVersion()
+	if v.Revision == "" {
+		return "posefleet " + v.Version
+	}
 	return fmt.Sprintf("posefleet %s (%s)", v.Version, v.Revision)
 }
 

@@ -44,8 +44,9 @@ func TestExitCodes(t *testing.T) {
 		{"worker help", nil, []string{"worker", "--help"}, 0, ""},
 		{"enqueue help", nil, []string{"enqueue", "--help"}, 0, ""},
 		{"healthcheck help", nil, []string{"healthcheck", "--help"}, 0, ""},
-		{"no command", nil, nil, 2, "expected one of"},
+		{"help command", nil, []string{"help"}, 0, ""},
 		{"unknown command", nil, []string{"bogus"}, 2, "bogus"},
+		{"usage hint", nil, []string{"bogus"}, 2, "(see posefleet --help)"},
 		{"unknown flag", nil, []string{"worker", "--bogus"}, 2, "--bogus"},
 		{"missing variable", good[1:], []string{"worker"}, 2, "POSEFLEET_CONTROL_URL is required"},
 		{"bad variable", append([]string{"POSEFLEET_SLOTS=x"}, good...), []string{"worker"}, 2, "POSEFLEET_SLOTS can't be read"},
@@ -77,6 +78,23 @@ func TestExitCodes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Without any argument the overview is on stderr.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	_, help, _ := call(nil, "help")
+	code, stdout, stderr := call(nil)
+	if code != 2 || stdout != "" || stderr != help || !strings.Contains(stderr, "doctor") {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if _, stdout, _ := call(nil, "version"); !strings.HasPrefix(stdout, "posefleet ") || strings.Contains(stdout, "unknown") {
+		t.Errorf("version %q", stdout)
 	}
 }
 
