@@ -48,13 +48,11 @@ func (s *Server) signed(limit int64, h func(w http.ResponseWriter, r *http.Reque
 	})
 }
 
-// logRefusal says why a signature was refused, which the caller is not told. A wrong clock is ours to say loudly.
+// logRefusal says why a signature was refused, which the caller is not told. Loudly, because a worker with another secret or a wrong
+// clock gets no work done; the fingerprints are there to be compared with those in the worker's log.
 func (s *Server) logRefusal(r *http.Request, err error) {
-	level := slog.LevelInfo
-	if errors.Is(err, webhook.ErrStale) {
-		level = slog.LevelWarn
-	}
-	s.log.Log(r.Context(), level, "a worker's signature was refused", slog.String("route", r.Pattern), slog.Any("reason", errors.Unwrap(err)))
+	s.log.WarnContext(r.Context(), "a worker's signature was refused", slog.String("route", r.Pattern), slog.Any("reason", errors.Unwrap(err)),
+		slog.Any("worker_secrets", webhook.Fingerprints(s.cfg.WorkerSecrets)))
 }
 
 // readFault tells a body that is too large from one that never arrived.

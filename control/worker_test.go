@@ -187,6 +187,10 @@ func TestSignatures(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
+	log := b.logs.String()
+	if !strings.Contains(log, `"level":"WARN","msg":"a worker's signature was refused"`) || !strings.Contains(log, b.cfg.WorkerSecrets[0].Fingerprint()) {
+		t.Errorf("nobody is told what to compare: %s", log)
+	}
 	if s := b.status(t, "an_1"); s != "queued" {
 		t.Fatalf("a refused redeem made it %s", s)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -39,7 +40,9 @@ type engine struct {
 	runs       *runs
 	reach      *reach
 	metrics    *metrics
-	log        *slog.Logger
+	// secret is the fingerprint of the secret that signs, for the log.
+	secret string
+	log    *slog.Logger
 }
 
 // newRun describes a run; begin makes it live.
@@ -69,12 +72,23 @@ func (e *engine) redeem(ctx context.Context, r *run, budget time.Duration) error
 	e.reach.note(err)
 	r.decide(claim, err)
 	if err != nil {
+		e.warnRefused(r, err)
 		return err
 	}
 	e.runLog(r).Info("claim redeemed", slog.String("stage", string(protocol.StageRedeem)),
 		slog.Int64("duration_ms", took.Milliseconds()), slog.Int("clips", len(claim.Clips)),
 		slog.Bool("artifact_stored", claim.Artifact != nil))
 	return nil
+}
+
+// warnRefused says loudly what no later try of any job will mend.
+func (e *engine) warnRefused(r *run, err error) {
+	claim, ok := errors.AsType[*claimcheck.ClaimError](err)
+	if !ok || claim.Status != http.StatusUnauthorized && claim.Status != http.StatusForbidden {
+		return
+	}
+	e.runLog(r).Warn("the control plane refuses this worker: their "+EnvPrefix+"WORKER_SECRET differ, or their clocks are apart",
+		slog.Int("status", claim.Status), slog.String("worker_secret", e.secret))
 }
 
 func (e *engine) redeemRequest(r *run) protocol.RedeemRequest {

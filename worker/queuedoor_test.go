@@ -217,6 +217,11 @@ func TestControlPlaneDown(t *testing.T) {
 			if !strings.HasPrefix(j.FailedReason, "control_unreachable: ") && !strings.HasPrefix(j.FailedReason, "claim_refused: ") {
 				t.Errorf("reason %q", j.FailedReason)
 			}
+			// Only a refusal of the worker itself is for people: its secret or its clock.
+			warned := strings.Contains(b.log.String(), `"level":"WARN","msg":"the control plane refuses this worker: `)
+			if warned != (status == http.StatusUnauthorized) {
+				t.Errorf("warned %t", warned)
+			}
 			w.awaitIdle()
 			if code, text := w.admin("/healthz", ""); code != http.StatusOK {
 				t.Errorf("healthz %d %s", code, text)

@@ -181,7 +181,8 @@ func (w *Worker) buildEngine(id string, space *scratch.Space) error {
 	}
 	w.engine = &engine{
 		workerID: id, jobTimeout: w.cfg.JobTimeout, maxInput: int64(w.cfg.MaxInput), client: client, pool: w.pool,
-		space: space, runs: newRuns(), reach: &reach{}, metrics: w.metrics, log: w.log,
+		space: space, runs: newRuns(), reach: &reach{}, metrics: w.metrics,
+		secret: w.cfg.WorkerSecrets[0].Fingerprint(), log: w.log,
 	}
 	if w.cfg.TaskProtection != ProtectionOff && w.cfg.ECSAgentURI != "" {
 		w.protect = ecs.NewProtector(w.cfg.ECSAgentURI, w.cfg.TaskProtection == ProtectionRequired, w.cfg.JobTimeout,
