@@ -223,6 +223,11 @@ func TestOperatorsTable(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range []*bundle{loopback, wide, shut} {
+		if warned := strings.Contains(c.logs.String(), "operator API and page are off"); warned != (c == shut) {
+			t.Errorf("listener %s: warned %t", c.Addr(), warned)
+		}
+	}
 	// Workers need no token, and the health check neither.
 	_, port, _ := net.SplitHostPort(shut.Addr())
 	shut.do(t, http.MethodGet, "http://127.0.0.1:"+port+"/healthz", nil, nil).want(t, http.StatusOK, "")

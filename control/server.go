@@ -136,8 +136,7 @@ func (s *Server) Run(ctx context.Context) error {
 	parts.Go(func() { s.keeper.Run(work) })
 	served := make(chan error, 1)
 	parts.Go(func() { served <- s.http.Serve(s.listener) })
-	s.log.InfoContext(ctx, "control plane listens", slog.String("addr", s.Addr()), slog.String("public_url", s.base),
-		slog.Any("worker_secrets", webhook.Fingerprints(s.cfg.WorkerSecrets)), slog.Bool("operator_api", s.operators.loopback || s.cfg.APIToken != ""))
+	s.announce(ctx)
 
 	var err error
 	select {
@@ -150,6 +149,16 @@ func (s *Server) Run(ctx context.Context) error {
 	parts.Wait()
 
 	return errors.Join(err, s.Close())
+}
+
+// announce says where the server is and what it will not do.
+func (s *Server) announce(ctx context.Context) {
+	open := s.operators.loopback || s.cfg.APIToken != ""
+	s.log.InfoContext(ctx, "control plane listens", slog.String("addr", s.Addr()), slog.String("public_url", s.base),
+		slog.Any("worker_secrets", webhook.Fingerprints(s.cfg.WorkerSecrets)), slog.Bool("operator_api", open))
+	if !open {
+		s.log.WarnContext(ctx, "operator API and page are off: set POSEFLEET_API_TOKEN or listen on 127.0.0.1")
+	}
 }
 
 // shutdown lets running requests finish for a while.
