@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -24,7 +26,11 @@ func ParseDoorRequest(body []byte) (DoorRequest, error) {
 		V          json.RawMessage `json:"v"`
 		AnalysisID *string         `json:"analysisId"`
 	}
-	if err := decodeStrict(body, &raw); err != nil {
+	err := decodeStrict(body, &raw)
+	if err == nil {
+		err = checkNames(body, "v", "analysisId")
+	}
+	if err != nil {
 		return DoorRequest{}, NewFault(CodeInvalidRequest, "the body is not a JSON object of the fields v and analysisId").WithCause(err)
 	}
 	if raw.V != nil && !isVersion(raw.V, JobVersion) {
@@ -37,6 +43,20 @@ func ParseDoorRequest(body []byte) (DoorRequest, error) {
 		return DoorRequest{}, err
 	}
 	return DoorRequest{V: JobVersion, AnalysisID: *raw.AnalysisID}, nil
+}
+
+// checkNames refuses an object with a field of another name; encoding/json would take "AnalysisID" for "analysisId".
+func checkNames(object []byte, known ...string) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return err
+	}
+	for name := range fields {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("field %q is not known", name)
+		}
+	}
+	return nil
 }
 
 // decodeStrict decodes exactly one JSON value into the struct v and refuses unknown fields.

@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,23 @@ func completed() protocol.Result {
 		Model:    &protocol.Model{Name: "m"}, Timings: &protocol.Timings{},
 		Clips: []protocol.ResultClip{{ID: "c1", Frames: 1, Width: 1, Height: 1, DurationMs: 1.5, Quality: json.RawMessage(`{"a":1}`)}},
 	}}
+}
+
+func TestFitClips(t *testing.T) {
+	t.Parallel()
+	short := completed().Data.Clips
+	if got := protocol.FitClips(short); cmp.Diff(short, got) != "" {
+		t.Errorf("short clips were changed: %s", cmp.Diff(short, got))
+	}
+	long := slices.Clone(short)
+	long[0].Quality = json.RawMessage(`"` + strings.Repeat("x", protocol.MaxResultBytes) + `"`)
+	got := protocol.FitClips(long)
+	if got[0].Quality != nil || got[0].Frames != long[0].Frames {
+		t.Errorf("got %+v, want the clip without its quality", got[0])
+	}
+	if long[0].Quality == nil {
+		t.Error("the caller's clips were changed")
+	}
 }
 
 func TestMarshalResult(t *testing.T) {

@@ -96,6 +96,18 @@ func MarshalResult(r Result) ([]byte, error) {
 	return nil, fmt.Errorf("the result has %d bytes, more than %d", len(body), MaxResultBytes)
 }
 
+// maxSummaryBytes is what the clips of a result may take: a result has to hold the ids, the artifact and the model too.
+const maxSummaryBytes = MaxResultBytes / 2
+
+// FitClips returns the clips as they may be sent with an artifact and in a result: without their quality, which the
+// artifact holds as well, if they are too long with it. clips is not changed.
+func FitClips(clips []ResultClip) []ResultClip {
+	if b, err := json.Marshal(clips); err == nil && len(b) <= maxSummaryBytes {
+		return clips
+	}
+	return withoutQuality(clips)
+}
+
 func withoutQuality(clips []ResultClip) []ResultClip {
 	plain := slices.Clone(clips)
 	for i := range plain {

@@ -127,9 +127,10 @@ func (e *engine) upload(ctx context.Context, r *run, result extractor.Result) (*
 	if err != nil {
 		return nil, "", diskFault(err)
 	}
+	clips := protocol.FitClips(result.Clips)
 	req := protocol.ArtifactRequest{
 		AnalysisID: r.id, Claim: claim.Claim.Claim, Epoch: claim.Epoch, Name: result.Artifact, ContentType: result.ContentType,
-		Size: result.Size, SHA256: sum, Model: &result.Model, Clips: result.Clips,
+		Size: result.Size, SHA256: sum, Model: &result.Model, Clips: clips,
 	}
 	ask := func(ctx context.Context) (protocol.ArtifactAnswer, error) {
 		answer, err := e.client.Artifact(ctx, req)
@@ -149,7 +150,7 @@ func (e *engine) upload(ctx context.Context, r *run, result extractor.Result) (*
 		return nil, "", err
 	}
 	stored := &protocol.StoredArtifact{
-		Artifact: protocol.Artifact{Key: target.Key, Size: result.Size, SHA256: sum}, Model: result.Model, Clips: result.Clips,
+		Artifact: protocol.Artifact{Key: target.Key, Size: result.Size, SHA256: sum}, Model: result.Model, Clips: clips,
 	}
 	return stored, fmt.Sprintf("%d bytes", result.Size), nil
 }
