@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -211,5 +212,5 @@ func (c *Config) publicURL(addr net.Addr) (*url.URL, error) {
 		host = "127.0.0.1"
 	}
 
-	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, fmt.Sprint(tcp.Port))}, nil
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(tcp.Port))}, nil
 }

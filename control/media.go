@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -137,7 +138,7 @@ func (s *Server) pose(w http.ResponseWriter, r *http.Request) error {
 	case string(magic) != "\x1f\x8b":
 	case takesGzip(r):
 		h.Set("Content-Encoding", "gzip")
-		h.Set("Content-Length", fmt.Sprint(o.Size))
+		h.Set("Content-Length", strconv.FormatInt(o.Size, 10))
 	default:
 		return unpack(w, packed)
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -97,7 +98,7 @@ func (s *Server) logged(h http.Handler) http.Handler {
 func (s *Server) finishRequest(rec *recording, r *http.Request, started time.Time) {
 	level := slog.LevelInfo
 	fault := recover()
-	if fault == http.ErrAbortHandler {
+	if err, ok := fault.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(fault) // the server breaks the connection, as it was meant
 	}
 	if fault != nil {

@@ -159,7 +159,9 @@ func (b *bundle) failJob(t *testing.T, q *queue.Queue, id string) {
 		return err == nil && s == queue.StateFailed
 	}, "the job does not fail")
 	cancel()
-	<-done
+	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }
 
 // A worker of the HTTP door dies: the keeper gives its analysis to the queue when the lease has been over for a while.

@@ -53,11 +53,6 @@ type diffAnswer struct {
 	Fault string `json:"fault"`
 }
 
-// diffSide does steps in a database of its own.
-type diffSide interface {
-	do(s diffStep) diffAnswer
-}
-
 // diffNode is a Node process.
 type diffNode struct {
 	in    io.Writer
@@ -178,7 +173,7 @@ func (r *diffRun) sequence(rt *rapid.T, g *diffGo) {
 
 	for range n {
 		s, apart := m.next(rt)
-		time.Sleep(s.advance)
+		time.Sleep(s.advance) //nolint:forbidigo // inside of a bubble: this is how its clock goes on
 
 		s.Now = time.Now().UnixMilli()
 		withFive = withFive && !apart

@@ -127,8 +127,8 @@ func (f *fetcher) turn(ctx, work context.Context) error {
 	}
 
 	if before := f.w.opts.BeforeClaim; before != nil {
-		if err := before(ctx); err != nil {
-			return f.holdOff(ctx, err)
+		if refusal := before(ctx); refusal != nil {
+			return f.holdOff(ctx, refusal) //nolint:nilerr // no fault of the queue: it waits
 		}
 	}
 

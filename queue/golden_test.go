@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,9 +96,7 @@ func scenarios() map[string]func(*scene) {
 		takeScenes(), limitScenes(), dedupScenes(), finishScenes(), retryScenes(), familyScenes(), scheduleScenes(), steerScenes(),
 		moreSteerScenes(),
 	} {
-		for name, play := range more {
-			all[name] = play
-		}
+		maps.Copy(all, more)
 	}
 
 	return all
@@ -275,8 +274,11 @@ func producerScenes() map[string]func(*scene) {
 		},
 		"09": func(s *scene) {
 			added, err := s.q.AddBulk(s.t.Context(), []NewJob{
-				{Name: "a"}, {Name: "b", Opts: JobOptions{Delay: time.Minute}}, {Name: "c", Opts: JobOptions{Priority: 4}},
-				{Name: "d", Opts: JobOptions{JobID: "k"}}, {Name: "e", Opts: JobOptions{JobID: "k"}},
+				{Name: "a"},
+				{Name: "b", Opts: JobOptions{Delay: time.Minute}},
+				{Name: "c", Opts: JobOptions{Priority: 4}},
+				{Name: "d", Opts: JobOptions{JobID: "k"}},
+				{Name: "e", Opts: JobOptions{JobID: "k"}},
 			})
 			s.must(err)
 

@@ -76,7 +76,6 @@ func newKeys(prefix, name string) (keys, error) {
 
 func (k keys) of(suffix string) string  { return k.base + suffix }
 func (k keys) job(id string) string     { return k.base + id }
-func (k keys) lock(id string) string    { return k.base + id + ":lock" }
 func (k keys) logs(id string) string    { return k.base + id + ":logs" }
 func (k keys) schedule(s string) string { return k.base + "repeat:" + s }
 

@@ -194,12 +194,12 @@ func (m *matcher) value(path string, want, got any) {
 	g, gotMap := got.(map[string]any)
 
 	if !isMap || !gotMap {
-		m.scalar(path, want, fmt.Sprint(plain(got)))
+		m.scalar(path, want, plain(got))
 		return
 	}
 
 	for _, field := range slices.Sorted(maps.Keys(w)) {
-		if _, ok := g[field]; !ok && fmt.Sprint(plain(w[field])) != "0" && w[field] != "" {
+		if _, ok := g[field]; !ok && plain(w[field]) != "0" && w[field] != "" {
 			m.differ(path, "%s is missing, want %v", field, w[field])
 		}
 	}
@@ -239,7 +239,7 @@ func (m *matcher) zset(path string, raw json.RawMessage, got map[string]float64)
 }
 
 func (m *matcher) score(path string, want any, got float64) {
-	text := fmt.Sprint(plain(want))
+	text := plain(want)
 	if parts := scorePlace.FindStringSubmatch(text); parts != nil {
 		ms := math.Floor(got / 4096)
 		if !m.text(parts[1], plain(ms)) || plain(got-ms*4096) != parts[2] {
@@ -262,7 +262,7 @@ func (m *matcher) score(path string, want any, got float64) {
 }
 
 func (m *matcher) scalar(path string, want any, got string) {
-	text := fmt.Sprint(plain(want))
+	text := plain(want)
 	if parts := stackPlace.FindStringSubmatch(text); parts != nil {
 		var stack []string
 		if json.Unmarshal([]byte(got), &stack) != nil || strconv.Itoa(len(stack)) != parts[1] {

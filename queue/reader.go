@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,9 +147,9 @@ func (q *Queue) listTail(ctx context.Context, key string, from, limit int64) ([]
 
 	ids := make([]string, 0, len(raw))
 
-	for i := len(raw) - 1; i >= 0; i-- {
-		if !strings.HasPrefix(raw[i], "0:") {
-			ids = append(ids, raw[i])
+	for _, id := range slices.Backward(raw) {
+		if !strings.HasPrefix(id, "0:") {
+			ids = append(ids, id)
 		}
 	}
 

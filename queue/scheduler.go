@@ -15,7 +15,7 @@ import (
 	"github.com/posefleet/posefleet/queue/internal/cron"
 )
 
-// ErrSchedulerNotFound: there is no job scheduler with that id.
+// ErrSchedulerNotFound says that there is no job scheduler with that id.
 var ErrSchedulerNotFound = errors.New("job scheduler not found")
 
 // Repeat says when a job scheduler makes jobs. Exactly one of Every and Pattern is needed.

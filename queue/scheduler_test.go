@@ -9,6 +9,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -175,7 +176,7 @@ func TestUpsertMeetsOtherJobs(t *testing.T) {
 	}
 
 	if made := s.schedule("e", Repeat{Every: time.Minute, StartDate: start}, NewJob{}); !strings.HasSuffix(made.JobID,
-		fmt.Sprint(start.Add(3*time.Minute).UnixMilli())) {
+		strconv.FormatInt(start.Add(3*time.Minute).UnixMilli(), 10)) {
 		t.Errorf("made %+v, want the first free slot", made)
 	}
 

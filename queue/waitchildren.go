@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// OutcomeWaitingChildren: by WaitForChildren.
+// OutcomeWaitingChildren is the outcome of a job that returned WaitForChildren.
 const OutcomeWaitingChildren Outcome = "waiting_children"
 
 // WaitForChildrenError makes the job wait for the children that it has.
 type WaitForChildrenError struct{}
 
-// WaitForChildren, returned by a handler, puts its job aside until its pending children have ended, without spending an attempt; then the
+// WaitForChildren returned by a handler puts its job aside until its pending children have ended, without spending an attempt; then the
 // job runs again. Children are added by the handler with Job.Ref as their JobOptions.Parent. When the job runs again for another reason –
 // its worker died – it adds them once more, so they should have custom ids. If none is pending any more, the job is given back to the
 // front of the queue at once; so a handler must look at its children (Job.Family) before it decides to wait again. A child that failed

@@ -28,7 +28,7 @@ const URLLifetime = 15 * time.Minute
 // HandlerPath is where the control plane has to serve the handler of a file storage.
 const HandlerPath = "/storage/"
 
-// ErrNotFound: there is no object with this key.
+// ErrNotFound says that there is no object with this key.
 var ErrNotFound = errors.New("no such object")
 
 // Object describes what is stored. SHA256 is hex, or empty where the storage can't tell. ETag has its quotes.
@@ -142,7 +142,7 @@ func parse(storageURL string) (location, error) {
 	}
 	loc := location{bucket: u.Host, prefix: strings.Trim(u.Path, "/")}
 	if loc.prefix != "" && !validKey(loc.prefix) {
-		return location{}, errors.New("s3: the prefix is a path of letters, digits, _, - and .")
+		return location{}, errors.New("s3: the prefix is a path of letters, digits, dots, _ and -")
 	}
 	for name, values := range u.Query() {
 		switch name {

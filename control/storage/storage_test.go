@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -184,10 +185,7 @@ func testRefusedPuts(t *testing.T, s storage.Storage, key string, body []byte) {
 		t.Fatal(err)
 	}
 	headers := func(change func(h map[string]string)) map[string]string {
-		h := map[string]string{}
-		for name, value := range u.Headers {
-			h[name] = value
-		}
+		h := maps.Clone(u.Headers)
 		change(h)
 
 		return h

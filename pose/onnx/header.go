@@ -165,7 +165,7 @@ func fields(msg []byte, fn func(n, v uint64, b []byte) error) error {
 		msg = msg[size:]
 		var v uint64
 		var b []byte
-		skip := 0
+		var skip int
 		switch tag & 7 {
 		case wireVarint:
 			if v, skip = binary.Uvarint(msg); skip <= 0 {

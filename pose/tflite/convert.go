@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -146,17 +147,17 @@ func (c *converter) prune() error {
 		c.readers[t]++
 		c.needed[made[t]-1] = true
 	}
-	for i := len(c.m.operators) - 1; i >= 0; i-- {
+	for i, op := range slices.Backward(c.m.operators) {
 		if !c.needed[i] {
 			continue
 		}
-		for _, t := range c.m.operators[i].inputs {
+		for _, t := range op.inputs {
 			if t < 0 {
 				continue
 			}
 			c.readers[t]++
 			if made[t] > i {
-				return fmt.Errorf("operator %d (%s): reads what is made later", i, opName(c.m.operators[i].code))
+				return fmt.Errorf("operator %d (%s): reads what is made later", i, opName(op.code))
 			}
 			if made[t] > 0 {
 				c.needed[made[t]-1] = true
@@ -178,7 +179,7 @@ func (c *converter) name(i int) string {
 func (c *converter) emit(op operator) error {
 	rule, ok := rules[op.code]
 	if !ok {
-		return fmt.Errorf("not supported")
+		return errors.New("not supported")
 	}
 	if len(op.outputs) != 1 || len(op.inputs) < rule.inputs || slices.Contains(op.inputs[:rule.inputs], -1) {
 		return fmt.Errorf("has %d inputs and %d outputs: %w", len(op.inputs), len(op.outputs), errMalformed)

@@ -112,7 +112,9 @@ func cases() []testCase {
 			w := []float32{0, 1.5, 0, 0, -2, 0.25}
 			packed := n.raw(1, halves(0x3e00, 0xc000, 0x3400), 3, 1, 1, 2)
 			n.tensors[packed][6] = fields{0: []int32{0, 1, 2, 3}, 2: []fields{
-				{0: uint8(0), 1: int32(3)}, {0: uint8(0), 1: int32(1)}, {0: uint8(0), 1: int32(1)},
+				{0: uint8(0), 1: int32(3)},
+				{0: uint8(0), 1: int32(1)},
+				{0: uint8(0), 1: int32(1)},
 				{0: uint8(1), 2: uint8(1), 3: fields{0: []int32{0, 1, 1, 3}}, 4: uint8(3), 5: fields{0: []byte{1, 0, 1}}},
 			}}
 			dense, wide, out := n.tensor("d", 3, 1, 1, 2), n.tensor("w", 3, 1, 1, 2), n.tensor("out", 1, 2, 2, 3)

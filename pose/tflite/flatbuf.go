@@ -109,15 +109,6 @@ func (t table) i32(i int, absent int32) int32 {
 	return absent
 }
 
-func (t table) u64(i int) uint64 {
-	if pos, ok := t.at(i); ok {
-		if b := t.f.bytes(pos, 8); b != nil {
-			return binary.LittleEndian.Uint64(b)
-		}
-	}
-	return 0
-}
-
 // sub is the table in field i; false when it is absent.
 func (t table) sub(i int) (table, bool) {
 	pos, ok := t.at(i)

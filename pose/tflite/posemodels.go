@@ -1,6 +1,9 @@
 package tflite
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // PoseModel is one of the models of the npm package @mediapipe/pose 0.5.1675469404 (Apache-2.0).
 type PoseModel struct {
@@ -67,9 +70,7 @@ func ConvertAll(src map[string][]byte) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("convert pose models: %w", err)
 		}
-		for name, data := range converted {
-			files[name] = data
-		}
+		maps.Copy(files, converted)
 	}
 	return files, nil
 }

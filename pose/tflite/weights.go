@@ -9,7 +9,7 @@ import (
 
 // decodeFloats turns the bytes of a constant of the given type into n float32.
 func decodeFloats(data []byte, dtype uint8, n int) ([]float32, error) {
-	size := 0
+	var size int
 	switch dtype {
 	case typeFloat32:
 		size = 4

@@ -128,7 +128,7 @@ func (s *Schedule) read(texts []string) (err error) {
 		case i == placeDay:
 			s.lastDay = true
 		case slices.Contains(strings.Split(texts[i], ","), "L"):
-			return errors.New("L needs a day of week before it")
+			return errors.New("an L needs a day of week before it")
 		default:
 			s.setLastWeekdays(texts[i])
 		}
@@ -261,7 +261,7 @@ func (f *field) single(text string) (set, error) {
 	if f.last && strings.Contains(text, "L") {
 		digits, ok := strings.CutSuffix(text, "L")
 		if !ok || len(digits) > 2 || strings.Trim(digits, "0123456789") != "" {
-			return 0, errors.New("L stands alone or behind a number")
+			return 0, errors.New("an L stands alone or behind a number")
 		}
 
 		return 0, nil

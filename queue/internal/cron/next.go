@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"slices"
 	"time"
 )
 
@@ -59,13 +60,7 @@ func (s *Schedule) weekdayFits(w *walk) bool {
 		return false
 	}
 
-	for _, last := range s.lastWeekdays {
-		if last == weekday {
-			return true
-		}
-	}
-
-	return false
+	return slices.Contains(s.lastWeekdays, weekday)
 }
 
 // hourFits reports whether the hour fits; if not, it moves on towards the next one that may.
