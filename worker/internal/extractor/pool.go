@@ -158,11 +158,16 @@ func (p *Pool) Usable() (bool, <-chan struct{}) {
 func (p *Pool) Extract(ctx context.Context, job protocol.ExtractorJob, progress func(float64)) (Result, error) {
 	for range sendTries {
 		got := p.hand(ctx, job, progress)
-		if !errors.Is(got.err, errUnsent) {
+		switch {
+		case errors.Is(got.err, errLeftover): // the process is gone, but it may have begun with this job
+			if err := emptyTemp(job.OutDir); err != nil {
+				return Result{}, protocol.AsFault(err)
+			}
+		case !errors.Is(got.err, errUnsent):
 			return got.result, got.err
 		}
 	}
-	return Result{}, protocol.NewRetryableFault(protocol.CodeExtractorCrashed, "the extractor ends as soon as it has started")
+	return Result{}, protocol.NewRetryableFault(protocol.CodeExtractorCrashed, "the extractor ends as soon as it has started, or goes on about jobs that have ended")
 }
 
 // hand gives the job to the next idle process and waits for its end.

@@ -203,6 +203,7 @@ func TestFaultsCostOneAttempt(t *testing.T) {
 		{"line without end", "huge", protocol.CodeExtractorCrashed, true, extractor.ReasonGarbage},
 		{"artifact outside", "escape", protocol.CodeExtractorCrashed, true, extractor.ReasonGarbage},
 		{"artifact missing", "missing", protocol.CodeExtractorCrashed, true, extractor.ReasonGarbage},
+		{"job that was never given", "stranger", protocol.CodeExtractorCrashed, true, extractor.ReasonGarbage},
 		{"bad code", "error Bad-Code", protocol.CodeExtractorCrashed, true, extractor.ReasonGarbage},
 		{"permanent", "error no_video_stream", protocol.CodeNoVideoStream, false, ""},
 		{"retryable", "error internal retryable", protocol.CodeInternal, true, ""},
@@ -216,6 +217,42 @@ func TestFaultsCostOneAttempt(t *testing.T) {
 			b.mustWork(t)
 			if tt.reason != "" && b.count(tt.reason) != 1 {
 				t.Errorf("%d restarts for %s, want 1", b.count(tt.reason), tt.reason)
+			}
+		})
+	}
+}
+
+// What a process says of a job that it has ended costs the process, never the job that it was given next.
+func TestLeftoversCostNoOtherJob(t *testing.T) {
+	t.Parallel()
+	t.Run("in one write", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		const jobs = 8
+		for i := range jobs {
+			if _, err := b.pool.Extract(t.Context(), b.job(t, fmt.Sprintf("an_%d", i), "surplus"), nil); err != nil {
+				t.Fatalf("job %d: %v", i, err)
+			}
+		}
+		wait.For(t, 10*time.Second, func() bool { return b.count(extractor.ReasonGarbage) == jobs }, "a process with leftovers lives on")
+	})
+	for _, next := range []string{"an_2", "an_1"} { // another job, and a new attempt at the same one
+		t.Run("while "+next+" runs", func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			if _, err := b.pool.Extract(t.Context(), b.job(t, "an_1", "late"), nil); err != nil {
+				t.Fatal(err)
+			}
+			job := b.job(t, next, "ok")
+			got, err := b.pool.Extract(t.Context(), job, nil)
+			if err != nil || got.Job != next {
+				t.Fatalf("got the result of %q, %v", got.Job, err)
+			}
+			if files, err := os.ReadDir(job.OutDir); err != nil || len(files) != 1 {
+				t.Errorf("the killed process left something in the folder: %v, %v", files, err)
+			}
+			if n := b.count(extractor.ReasonGarbage); n != 1 {
+				t.Errorf("%d restarts for garbage, want 1", n)
 			}
 		})
 	}

@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/posefleet/posefleet/protocol"
 )
 
 const (
-	// sendTries bounds how often a job is handed on because the process that took it was dead already.
+	// sendTries bounds how often a job is handed on because the process that took it was dead already or still spoke
+	// of an earlier job.
 	sendTries = 3
+	// pastJobs is how many ended jobs of a process are remembered, to know their leftovers by.
+	pastJobs = 32
 	// backoffSteps is where doubling stops mattering.
 	backoffSteps = 16
 )
@@ -22,13 +26,17 @@ const (
 // errUnsent says that the process had died before it could read the job: no attempt was made.
 var errUnsent = errors.New("the extractor was gone before it got the job")
 
+// errLeftover says that the process still spoke of a job that it had ended: the fault is that job's, not this one's.
+var errLeftover = errors.New("the extractor sent more about a job that had ended")
+
 // supervisor owns the process of one slot.
 type supervisor struct {
 	pool     *Pool
 	tmp      string
 	log      *slog.Logger
-	failures int  // bad ends in a row; reset by a job that ended in order
-	broken   bool // the last start failed
+	failures int      // bad ends in a row; reset by a job that ended in order
+	broken   bool     // the last start failed
+	past     []string // the jobs that the process has ended, the newest last
 }
 
 func newSupervisor(p *Pool, slot int) *supervisor {
@@ -73,7 +81,7 @@ func (s *supervisor) once(ctx context.Context) Reason {
 		return ReasonHello
 	}
 	s.pool.said(hello, s.broken)
-	s.broken = false
+	s.broken, s.past = false, nil
 	reason := s.serve(ctx, p, hello)
 	if reason == "" {
 		p.close(s.pool.cfg.KillDelay)
@@ -131,6 +139,7 @@ func (s *supervisor) serve(ctx context.Context, p *process, hello protocol.Extra
 				return reason
 			}
 			s.failures = 0
+			s.past = append(s.past[max(0, len(s.past)-pastJobs+1):], req.job.Job)
 			if err := emptyTemp(s.tmp); err != nil {
 				s.log.Error("extractor folder", slog.String("error", err.Error()))
 			}
@@ -145,6 +154,9 @@ func (s *supervisor) job(ctx context.Context, p *process, req *request, model pr
 	line, err := json.Marshal(req.job)
 	if err != nil {
 		return "", reply{err: protocol.AsFault(fmt.Errorf("encode job: %w", err))}
+	}
+	if reason := s.look(p); reason != "" {
+		return reason, reply{err: errUnsent}
 	}
 	if err := p.send(req.ctx, line); err != nil {
 		if req.ctx.Err() == nil {
@@ -169,6 +181,21 @@ func (s *supervisor) job(ctx context.Context, p *process, req *request, model pr
 	}
 }
 
+// look sees whether p has ended or said what an idle process must not say, before a job is given to it.
+func (s *supervisor) look(p *process) Reason {
+	select {
+	case m, ok := <-p.msgs:
+		switch {
+		case !ok:
+			return ReasonCrash
+		case m.progress == nil:
+			return ReasonGarbage
+		}
+	default:
+	}
+	return ""
+}
+
 // handle takes one message of a running job; done says that it was the last.
 func (s *supervisor) handle(m message, req *request, model protocol.Model) (reason Reason, got reply, done bool) {
 	switch {
@@ -185,15 +212,25 @@ func (s *supervisor) handle(m message, req *request, model protocol.Model) (reas
 		return "", reply{err: fault}, true
 	case m.result != nil && m.result.Job == req.job.Job:
 		result, err := checkResult(m.result, req.job, model)
+		if err != nil && s.ended(m) { // an earlier attempt at the same job
+			return ReasonGarbage, reply{err: errLeftover}, true
+		}
 		if err != nil {
 			return ReasonGarbage, reply{err: garbageFault(err)}, true
 		}
 		return "", reply{result: result}, true
 	case m.garbage != nil:
 		return ReasonGarbage, reply{err: garbageFault(m.garbage)}, true
+	case s.ended(m):
+		return ReasonGarbage, reply{err: errLeftover}, true
 	default:
 		return ReasonGarbage, reply{err: garbageFault(errors.New("a message for another job"))}, true
 	}
+}
+
+// ended tells whether m is about a job that the process has ended.
+func (s *supervisor) ended(m message) bool {
+	return m.result != nil && slices.Contains(s.past, m.result.Job) || m.fault != nil && slices.Contains(s.past, m.fault.Job)
 }
 
 // errCrashed stands for the end of a process whose status is not known yet.

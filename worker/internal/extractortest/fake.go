@@ -18,6 +18,9 @@
 //	escape                  a result that names a file outside its folder
 //	missing                 a result that names no file
 //	env                     ok, and the document is the environment
+//	surplus                 ok, and the result is there three times, in one write
+//	late                    ok, and the result comes once more as soon as the next job has begun to write its document
+//	stranger                a result of a job that was never given
 //	litter                  ok, and a file is left in TMPDIR
 package extractortest
 
@@ -75,7 +78,10 @@ func Main() {
 	os.Exit(0)
 }
 
-type fake struct{ out *json.Encoder }
+type fake struct {
+	out  *json.Encoder
+	late *protocol.ExtractorJob // its result comes once more
+}
 
 func (f *fake) hello(how []string) {
 	h := protocol.ExtractorHello{Type: protocol.MessageHello, Protocol: protocol.ExtractorProtocol, Name: "fake", Model: model}
@@ -120,6 +126,11 @@ func (f *fake) job(job protocol.ExtractorJob) {
 	first, _, _ := strings.Cut(string(clip), "\n")
 	words := append(strings.Fields(first), "", "")
 	f.progress(job, 0)
+	if f.late != nil {
+		_ = os.WriteFile(filepath.Join(job.OutDir, "half"), clip, 0o600)
+		f.result(*f.late, "pose.json.gz")
+		f.late = nil
+	}
 	switch words[0] {
 	case "slow":
 		d, _ := time.ParseDuration(words[1])
@@ -139,6 +150,12 @@ func (f *fake) job(job protocol.ExtractorJob) {
 	case "escape":
 		f.result(job, "../in/clip-0")
 		return
+	case "stranger":
+		job.Job = "an_stranger"
+		f.result(job, "pose.json.gz")
+		return
+	case "late":
+		f.late = &job
 	case "missing":
 		f.result(job, "nothing.gz")
 		return
@@ -154,7 +171,20 @@ func (f *fake) job(job protocol.ExtractorJob) {
 		return
 	}
 	f.progress(job, 1)
+	if words[0] == "surplus" {
+		f.surplus(job)
+		return
+	}
 	f.result(job, "pose.json.gz")
+}
+
+// surplus says the result three times in one write.
+func (f *fake) surplus(job protocol.ExtractorJob) {
+	var buf bytes.Buffer
+	(&fake{out: json.NewEncoder(&buf)}).result(job, "pose.json.gz")
+	if _, err := os.Stdout.Write(bytes.Repeat(buf.Bytes(), 3)); err != nil {
+		os.Exit(5)
+	}
 }
 
 // die does what the words that end or block the process say, and returns for every other.
