@@ -54,6 +54,8 @@ func (t *tool) compile(ctx context.Context, extra ...string) error {
 		{"posefleet-extract", cgoEnv()},
 	}
 
+	fmt.Println("build: posefleet and posefleet-extract (the first build takes minutes) …")
+
 	for _, p := range programs {
 		args := append([]string{"go", "build", "-buildvcs=false", "-ldflags", flags, "-o", t.bin(p.name)}, extra...)
 

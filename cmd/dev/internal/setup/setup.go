@@ -28,6 +28,8 @@ func New(root string, out io.Writer) *Setup { return &Setup{out: out, root: root
 
 // Run sees to everything that the scope needs. A second run at the same time waits for the first.
 func (s *Setup) Run(ctx context.Context, scope Scope) error {
+	fmt.Fprintln(s.out, "setup: looking for what is missing …")
+
 	unlock, err := lock(ctx, s.out)
 	if err != nil {
 		return err
