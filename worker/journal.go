@@ -25,7 +25,7 @@ type journalSink interface {
 }
 
 // journal writes a run's progress and log lines to the queue without ever making the run wait. Progress is
-// coalesced to the newest value and written at most once a second.
+// coalesced to the newest value and written at most once a second, and once more at the end.
 type journal struct {
 	sink journalSink
 	log  *slog.Logger
@@ -76,8 +76,14 @@ func (j *journal) line(text string) {
 	j.ring()
 }
 
-// close writes what is left, waiting at most wait, so that it is there before the job is finished.
+// close writes what is left, waiting at most wait, so that it is there before the job is finished. A wait of 0 means
+// that the job is another's by now: its progress is not ours to write.
 func (j *journal) close(wait time.Duration) {
+	if wait <= 0 {
+		j.mu.Lock()
+		j.progress = nil
+		j.mu.Unlock()
+	}
 	close(j.stop)
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -105,9 +111,7 @@ func (j *journal) run(ctx context.Context) {
 		case <-due.C:
 		case <-j.stop:
 			j.writeLines(ctx)
-			if time.Since(last) >= progressInterval {
-				j.writeProgress(ctx)
-			}
+			j.writeProgress(ctx) // however short ago the last one was: no other write comes after it
 			return
 		}
 		j.writeLines(ctx)
