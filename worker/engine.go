@@ -274,7 +274,7 @@ func (e *engine) stopped(cause error, r *run) ending {
 		if held {
 			e.release(r) // the control plane may answer this even if it did not answer the renewals
 		}
-		return ending{outcome: outRetried, fault: lostFault(cause)}
+		return ending{outcome: outRetried, fault: expiredFault(cause)}
 	case errors.Is(cause, ErrCancelled):
 		if held {
 			e.release(r)

@@ -44,6 +44,12 @@ func lostFault(cause error) *protocol.Fault {
 	return protocol.NewRetryableFault(protocol.CodeClaimLost, "the claim went to another holder").WithCause(cause)
 }
 
+// expiredFault is the fault of a claim that nobody is known to have taken.
+func expiredFault(cause error) *protocol.Fault {
+	return protocol.NewRetryableFault(protocol.CodeClaimLost,
+		"the claim's lease ran out, the control plane could not be reached to renew it").WithCause(cause)
+}
+
 func interruptedFault(cause error) *protocol.Fault {
 	return protocol.NewRetryableFault(protocol.CodeInterrupted, "the worker stopped before the work was done").WithCause(cause)
 }

@@ -130,3 +130,20 @@ func TestNoLeaseNoRenewal(t *testing.T) {
 	stop := startLease(t.Context(), nil, &claimcheck.Redemption{}, nil, nil)
 	stop()
 }
+
+// Nobody is said to have the claim of whom that is not known.
+func TestWhyAClaimIsLost(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		cause error
+		want  string
+	}{
+		{ErrLeaseLost, "the claim went to another holder"},
+		{ErrLeaseExpired, "the claim's lease ran out, the control plane could not be reached to renew it"},
+	} {
+		end := (&engine{}).stopped(tt.cause, nil)
+		if end.fault == nil || end.fault.Code != protocol.CodeClaimLost || end.fault.Message != tt.want {
+			t.Errorf("%v: %v", tt.cause, end.fault)
+		}
+	}
+}
