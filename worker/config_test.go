@@ -1,9 +1,11 @@
 package worker_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -168,6 +170,31 @@ func TestConfigJoinsAllFaults(t *testing.T) {
 	delete(env, "POSEFLEET_DOOR_SECRET")
 	if _, err := worker.LoadConfig(env); err != nil {
 		t.Errorf("a shut HTTP door needs no secret: %v", err)
+	}
+}
+
+func TestWorkDirIsMadeOrAFaultOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for work, ok := range map[string]bool{filepath.Join(dir, "new", "er"): true, file: false, filepath.Join(file, "below"): false} {
+		env := least(t)
+		env["POSEFLEET_WORK_DIR"] = work
+		cfg, err := worker.LoadConfig(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = worker.New(cfg, nil)
+		c, isConfig := errors.AsType[*worker.ConfigError](err)
+		switch {
+		case ok && err != nil, !ok && !isConfig:
+			t.Errorf("%s: %v", work, err)
+		case !ok && c.Variable != "POSEFLEET_WORK_DIR":
+			t.Errorf("%s: the fault is of %s", work, c.Variable)
+		}
 	}
 }
 

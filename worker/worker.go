@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -61,10 +62,14 @@ type Worker struct {
 	adminAddr string
 }
 
-// New checks the configuration and builds the worker. It neither connects nor listens nor starts anything.
+// New checks the configuration, makes the work directory if need be, and builds the worker. It neither connects nor listens
+// nor starts anything. A work directory that can't be one is a *ConfigError.
 func New(cfg Config, log *slog.Logger) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if err := os.MkdirAll(cfg.WorkDir, 0o700); err != nil {
+		return nil, fault("WORK_DIR", "can't be the work directory: %v", err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
