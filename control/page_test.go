@@ -239,7 +239,7 @@ func TestPageInBrowser(t *testing.T) {
 		return { state: await page.textContent('#state'), title: await page.title(), people: await page.textContent('#people'),
 			playing, seek10, seek40, stepped, hidden, second, other };
 	`)
-	if got.State != "delivered" || got.Title != "an_1 – posefleet" || got.Second != "<img src=x onerror=alert(1)>.mp4" {
+	if got.State != "delivered" || got.Title != "wide.mp4 – posefleet" || got.Second != "<img src=x onerror=alert(1)>.mp4" {
 		t.Errorf("%q %q %q", got.State, got.Title, got.Second)
 	}
 	if !strings.HasPrefix(got.People, "athlete 7, 50 frames") || !strings.Contains(got.People, "person 2, 25 frames") {

@@ -68,9 +68,13 @@ func (p pageSource) List(ctx context.Context, cursor string) (page.Listing, erro
 	all, err := p.s.store.Analyses(ctx, store.PageRequest{Limit: defaultPageLimit, Cursor: cursor})
 	out := page.Listing{Next: all.Next}
 	for _, a := range all.Analyses {
-		out.Items = append(out.Items, page.Item{
+		item := page.Item{
 			ID: a.ID, Status: string(a.Status), Clips: len(a.Clips), Worker: a.Holder.WorkerID, Created: a.CreatedAt, Updated: a.UpdatedAt,
-		})
+		}
+		if len(a.Clips) > 0 {
+			item.Name = a.Clips[0].Name
+		}
+		out.Items = append(out.Items, item)
 	}
 
 	return out, err

@@ -49,8 +49,10 @@ type Listing struct {
 // Item is a line of the list.
 type Item struct {
 	ID, Status, Worker string
-	Clips              int
-	Created, Updated   time.Time
+	// Name is the first clip's file name; it may be empty.
+	Name             string
+	Clips            int
+	Created, Updated time.Time
 }
 
 // Analysis is one analysis. Data is the operator API's document of it, for the script.
@@ -61,6 +63,18 @@ type Analysis struct {
 	Timeline          []Event
 	Data              json.RawMessage
 }
+
+// Name is the first clip's file name; it may be empty.
+func (a Analysis) Name() string {
+	if len(a.Clips) == 0 {
+		return ""
+	}
+
+	return a.Clips[0].Name
+}
+
+// Ended tells whether the analysis has come to an end without a document, so that there is nothing to play.
+func (a Analysis) Ended() bool { return a.Status == "failed" || a.Status == "cancelled" }
 
 // Clip is one clip. Preview tells that there is a rendition which browsers play, of the type PreviewType.
 type Clip struct {

@@ -30,7 +30,7 @@ func (source) List(_ context.Context, cursor string) (page.Listing, error) {
 		return page.Listing{}, errNone
 	}
 
-	return page.Listing{Items: []page.Item{{ID: "an_1", Status: "queued", Worker: evil, Clips: 2}}, Next: "next=&"}, nil
+	return page.Listing{Items: []page.Item{{ID: "an_1", Status: "queued", Worker: evil, Name: evil, Clips: 2}}, Next: "next=&"}, nil
 }
 
 func (source) Analysis(_ context.Context, id string) (page.Analysis, error) {
@@ -84,7 +84,7 @@ func TestAnalysis(t *testing.T) {
 	w := get(t, p.Analysis, "/analyses/an_1", "an_1")
 	for _, want := range []string{
 		`id="state" class="state" data-status="failed"`, `src="/v1/analyses/an_1/clips/c1"`, `data-clip="c2"`, `<b>taken over</b>`,
-		`epoch 3`, `queue, attempt 2`, `datetime="1970-01-01T00:00:00Z"`, `"PreviewType":"video/mp4"`,
+		`<p class="id">an_1</p>`, `<section id="player" aria-label="Clip with skeleton" hidden>`, `preload="none"`, `epoch 3`, `queue, attempt 2`, `datetime="1970-01-01T00:00:00Z"`, `"PreviewType":"video/mp4"`,
 	} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("the page lacks %s:\n%s", want, w.Body)
@@ -92,6 +92,9 @@ func TestAnalysis(t *testing.T) {
 	}
 	if w := get(t, p.Analysis, "/analyses/other", "other"); w.Code != http.StatusNotFound {
 		t.Errorf("unknown: %d", w.Code)
+	}
+	if w := get(t, p.List, "/", ""); !strings.Contains(w.Body.String(), `<span class="id">an_1</span>`) {
+		t.Errorf("no id beside the clip's name: %s", w.Body)
 	}
 	if w := get(t, p.List, "/", ""); !strings.Contains(w.Body.String(), `href="/?cursor=next%3d%26"`) {
 		t.Errorf("no way to older ones: %s", w.Body)

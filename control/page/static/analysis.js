@@ -35,9 +35,17 @@ function show(a) {
   state.dataset.status = main.dataset.status = a.status;
   $('error').textContent = a.error ?? '';
   $('pose-link').hidden = a.status !== 'delivered';
+  hidePlayer(['failed', 'cancelled'].includes(a.status));
   $('timeline').replaceChildren(...(a.timeline ?? []).map(line));
   $('document').textContent = JSON.stringify(a, null, 2);
   if (a.status === 'delivered') loadPose();
+}
+
+// hidePlayer: an analysis that ended without a document has nothing to play.
+function hidePlayer(hidden) {
+  $('player').hidden = hidden;
+  if ($('clips')) $('clips').hidden = hidden;
+  if (hidden) $('clip').pause();
 }
 
 async function loadPose() {

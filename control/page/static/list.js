@@ -20,12 +20,21 @@ function row(a) {
   tr.dataset.status = a.status;
   const link = document.createElement('a');
   link.href = '/analyses/' + encodeURIComponent(a.analysisId);
-  link.textContent = a.analysisId;
+  const name = a.clips[0]?.name;
+  link.textContent = name || a.analysisId;
+  const first = document.createDocumentFragment();
+  first.append(link);
+  if (name) {
+    const id = document.createElement('span');
+    id.className = 'id';
+    id.textContent = a.analysisId;
+    first.append(' ', id);
+  }
   const state = document.createElement('span');
   state.className = 'state';
   state.dataset.status = a.status;
   state.textContent = a.status;
-  tr.append(cell(link), cell(state), cell(String(a.clips.length), 'Clips'),
+  tr.append(cell(first), cell(state), cell(String(a.clips.length), 'Clips'),
     cell(a.holder?.workerId, 'Worker'), cell(stamp(a.createdAt), 'Created'));
   return tr;
 }
