@@ -45,6 +45,11 @@ func (t *tool) compile(ctx context.Context, extra ...string) error {
 		return err
 	}
 
+	// Quietly, and with its own error: a build that fails for want of a module reads like a fault in the code.
+	if err := proc.Run(ctx, proc.Spec{Dir: t.root, Args: []string{"go", "mod", "download"}}); err != nil {
+		return fmt.Errorf("cannot fetch Go modules: %w", err)
+	}
+
 	flags := "-s -w -X github.com/posefleet/posefleet/internal/version.stamp=" + t.version(ctx)
 	programs := []struct {
 		name string
