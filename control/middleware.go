@@ -112,7 +112,7 @@ func (s *Server) finishRequest(rec *recording, r *http.Request, started time.Tim
 		level = slog.LevelDebug
 	}
 	s.log.LogAttrs(r.Context(), level, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
-		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", time.Since(started)))
+		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Int64("duration_ms", time.Since(started).Milliseconds()))
 }
 
 // problems makes problem documents of what the router itself refuses: unknown paths and wrong methods.
