@@ -128,12 +128,12 @@ func (f *fetcher) turn(ctx, work context.Context) error {
 
 	if before := f.w.opts.BeforeClaim; before != nil {
 		if refusal := before(ctx); refusal != nil {
-			return f.holdOff(ctx, refusal) //nolint:nilerr // no fault of the queue: it waits
+			return f.holdOff(ctx, refusal) // no fault of the queue: it waits
 		}
 	}
 
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // ended, which is no fault
 	}
 
 	slot, ok := f.w.gate.TryClaim()

@@ -184,7 +184,8 @@ func TestNodeAddsGoWorks(t *testing.T) {
 			"name": "p", "queueName": "q", "data": map[string]any{"n": 100}, "children": []any{
 				map[string]any{"name": "c", "queueName": "q", "data": map[string]any{"n": 1}, "opts": map[string]any{"removeOnComplete": true}},
 				map[string]any{"name": "c", "queueName": "q", "data": map[string]any{"failures": 9}, "opts": map[string]any{
-					"ignoreDependencyOnFailure": true}},
+					"ignoreDependencyOnFailure": true,
+				}},
 			},
 		}})
 
@@ -247,7 +248,8 @@ func TestGoAddsNodeWorks(t *testing.T) {
 			{Name: "n", Data: data, Opts: JobOptions{Priority: 5}},
 			{Name: "n", Data: data, Opts: JobOptions{LIFO: true}},
 			{Name: "n", Data: map[string]int{"failures": 2, "n": 7}, Opts: JobOptions{
-				Attempts: 3, Backoff: &Backoff{Type: "fixed", Delay: 20 * time.Millisecond, Jitter: 0.5}}},
+				Attempts: 3, Backoff: &Backoff{Type: "fixed", Delay: 20 * time.Millisecond, Jitter: 0.5},
+			}},
 		})
 		k.must(err)
 

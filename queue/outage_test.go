@@ -49,12 +49,18 @@ func TestLostAnswers(t *testing.T) {
 		made int
 	}{
 		{"finish", func(s *scripts) *script { return s.finish }, nil, "[completed]", JobOptions{}, 1},
-		{"finish, removed at once", func(s *scripts) *script { return s.finish }, nil, "[completed]",
-			JobOptions{RemoveOnComplete: &Keep{Now: true}}, 0},
+		{
+			"finish, removed at once", func(s *scripts) *script { return s.finish }, nil, "[completed]",
+			JobOptions{RemoveOnComplete: &Keep{Now: true}},
+			0,
+		},
 		{"failure", func(s *scripts) *script { return s.finish }, errBoom, "[failed]", JobOptions{}, 1},
 		{"retry", func(s *scripts) *script { return s.retry }, errBoom, "[retried completed]", JobOptions{Attempts: 2}, 2},
-		{"backoff", func(s *scripts) *script { return s.delay }, errBoom, "[retried completed]",
-			JobOptions{Attempts: 2, Backoff: &Backoff{Type: "fixed", Delay: time.Second}}, 2},
+		{
+			"backoff", func(s *scripts) *script { return s.delay }, errBoom, "[retried completed]",
+			JobOptions{Attempts: 2, Backoff: &Backoff{Type: "fixed", Delay: time.Second}},
+			2,
+		},
 		{"put back", func(s *scripts) *script { return s.putback }, PutBack(errBoom), "[put_back completed]", JobOptions{}, 1},
 		{"take", func(s *scripts) *script { return s.take }, nil, "[completed]", JobOptions{}, 1},
 		{"renewal", func(s *scripts) *script { return s.extend }, nil, "[completed]", JobOptions{}, 1},

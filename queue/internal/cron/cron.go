@@ -74,8 +74,12 @@ type field struct {
 }
 
 var fields = [...]field{
-	{name: "second", max: 59}, {name: "minute", max: 59}, {name: "hour", max: 23}, {name: "day of month", min: 1, max: 31, last: true},
-	{name: "month", min: 1, max: 12, named: true}, {name: "day of week", max: 7, named: true, last: true},
+	{name: "second", max: 59},
+	{name: "minute", max: 59},
+	{name: "hour", max: 23},
+	{name: "day of month", min: 1, max: 31, last: true},
+	{name: "month", min: 1, max: 12, named: true},
+	{name: "day of week", max: 7, named: true, last: true},
 }
 
 const (

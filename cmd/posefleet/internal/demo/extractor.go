@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -33,7 +34,7 @@ func tryExtractor(ctx context.Context, command, env []string, dir string) error 
 
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = &said, &complaints
-	cmd.Dir, cmd.Env = dir, append(env[:len(env):len(env)], "TMPDIR="+dir)
+	cmd.Dir, cmd.Env = dir, append(slices.Clip(env), "TMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = stopGrace
