@@ -242,10 +242,18 @@ var scheduleSteps = []struct {
 	{"another every", "a", map[string]any{"every": 90000}, Repeat{Every: 90 * time.Second}, NewJob{Name: "m"}},
 	{"an offset", "a", map[string]any{"every": 90000, "offset": 1000, "limit": 7}, Repeat{Every: 90 * time.Second, Offset: time.Second, Limit: 7}, templateA},
 	{"a pattern", "a", map[string]any{"pattern": "0 0 5 * *", "tz": "Asia/Tokyo"}, Repeat{Pattern: "0 0 5 * *", TZ: "Asia/Tokyo"}, templateA},
-	{"the pattern again", "a", map[string]any{"pattern": "0 0 5 * *", "tz": "Asia/Tokyo"}, Repeat{Pattern: "0 0 5 * *", TZ: "Asia/Tokyo"},
-		NewJob{Name: "n", Opts: JobOptions{Priority: 2, Attempts: 4, Backoff: &Backoff{Type: "fixed", Delay: time.Second}}}},
-	{"immediately", "b", map[string]any{"pattern": "0 0 5 * *", "tz": "UTC", "immediately": true},
-		Repeat{Pattern: "0 0 5 * *", TZ: "UTC", Immediately: true}, NewJob{Name: "n", Opts: JobOptions{LIFO: true}}},
+	{
+		"the pattern again", "a",
+		map[string]any{"pattern": "0 0 5 * *", "tz": "Asia/Tokyo"},
+		Repeat{Pattern: "0 0 5 * *", TZ: "Asia/Tokyo"},
+		NewJob{Name: "n", Opts: JobOptions{Priority: 2, Attempts: 4, Backoff: &Backoff{Type: "fixed", Delay: time.Second}}},
+	},
+	{
+		"immediately", "b",
+		map[string]any{"pattern": "0 0 5 * *", "tz": "UTC", "immediately": true},
+		Repeat{Pattern: "0 0 5 * *", TZ: "UTC", Immediately: true},
+		NewJob{Name: "n", Opts: JobOptions{LIFO: true}},
+	},
 }
 
 // Each step leaves the same in Redis whichever library does it.
@@ -362,10 +370,14 @@ func TestSchedulesGoOnInTheOtherLibrary(t *testing.T) {
 		ctx := t.Context()
 		q := k.queue("q")
 
-		n.ask(nil, map[string]any{"op": "upsert", "id": "node", "repeat": map[string]any{"every": 300},
-			"template": map[string]any{"name": "e", "data": map[string]any{"n": 1}}})
-		n.ask(nil, map[string]any{"op": "upsert", "id": "node-cron", "repeat": map[string]any{"pattern": "* * * * * *", "tz": "Asia/Kathmandu"},
-			"template": map[string]any{"name": "c", "data": map[string]any{"n": 2}}})
+		n.ask(nil, map[string]any{
+			"op": "upsert", "id": "node", "repeat": map[string]any{"every": 300},
+			"template": map[string]any{"name": "e", "data": map[string]any{"n": 1}},
+		})
+		n.ask(nil, map[string]any{
+			"op": "upsert", "id": "node-cron", "repeat": map[string]any{"pattern": "* * * * * *", "tz": "Asia/Kathmandu"},
+			"template": map[string]any{"name": "c", "data": map[string]any{"n": 2}},
+		})
 
 		iterations := func(id string) int {
 			s, err := q.Scheduler(ctx, id)

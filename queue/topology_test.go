@@ -33,7 +33,8 @@ func lifeCycle(t *testing.T, o Options, look func(key string) bool) {
 		{Name: "a", Opts: JobOptions{JobID: "later", Delay: 50 * time.Millisecond}},
 		{Name: "a", Opts: JobOptions{JobID: "first", Priority: 2, Deduplication: &Deduplication{ID: "d"}}},
 		{Name: "a", Data: json.RawMessage(`{"failures":1}`), Opts: JobOptions{
-			JobID: "retried", Attempts: 2, Backoff: &Backoff{Type: "fixed", Delay: 10 * time.Millisecond}}},
+			JobID: "retried", Attempts: 2, Backoff: &Backoff{Type: "fixed", Delay: 10 * time.Millisecond},
+		}},
 		{Name: "a", Data: json.RawMessage(`{"failures":1}`), Opts: JobOptions{JobID: "broken"}},
 	})
 	k.must(err)

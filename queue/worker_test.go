@@ -134,8 +134,12 @@ func TestHandlerOutcomes(t *testing.T) {
 		{"put back with priority", JobOptions{Priority: 3}, func() error { return PutBack(errBoom) }, StateCompleted, 1, 2},
 		{"delay", JobOptions{}, func() error { return DelayFor(50*time.Millisecond, errBoom) }, StateCompleted, 1, 2},
 		{"panic", JobOptions{}, func() error { panic("ouch") }, StateFailed, 1, 1},
-		{"strange backoff", JobOptions{Attempts: 2, Backoff: &Backoff{Type: "mine", Delay: time.Millisecond}}, func() error { return errBoom },
-			StateCompleted, 2, 2},
+		{
+			"strange backoff",
+			JobOptions{Attempts: 2, Backoff: &Backoff{Type: "mine", Delay: time.Millisecond}},
+			func() error { return errBoom },
+			StateCompleted, 2, 2,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
