@@ -64,7 +64,7 @@ func (a *admin) ready() error {
 	if a.w.queue == nil {
 		return nil
 	}
-	return a.w.watch.alive(a.w.queue.Status(), time.Now())
+	return a.w.watch.alive(a.w.queue.Status(), a.w.slots.Full(), time.Now())
 }
 
 func (a *admin) showVersion(w http.ResponseWriter, _ *http.Request) {

@@ -41,24 +41,25 @@ func (w *queueWatch) gotCapacity() {
 	w.capacity = time.Now()
 }
 
-// alive returns nil if the fetch loop works. Three cases:
+// alive returns nil if the fetch loop works. The loop awaits a slot for an instant in each turn, so only full slots explain its silence:
 //
+//	no round yet               nobody knows whether the queue can be reached
 //	slots free                 the last fetch round is fresh, or the loop has just got going
 //	slots full, some ours      no round to be expected: the renewal of the locks is the sign of life
 //	slots full by HTTP alone   nothing speaks to Redis: a round follows when a slot frees
-func (w *queueWatch) alive(s queue.WorkerStatus, now time.Time) error {
+func (w *queueWatch) alive(s queue.WorkerStatus, full bool, now time.Time) error {
+	if s.LastFetch.IsZero() {
+		return errors.New("the queue has not answered yet")
+	}
 	w.mu.Lock()
 	renewed, capacity := w.renewed, w.capacity
 	w.mu.Unlock()
 	last := later(s.LastFetch, capacity)
-	if s.AwaitingSlot {
+	if full && s.AwaitingSlot {
 		if s.Active == 0 {
 			return nil
 		}
 		last = later(last, renewed)
-	}
-	if s.LastFetch.IsZero() {
-		return errors.New("the queue has not answered yet")
 	}
 	if age := now.Sub(last); age > fetchFresh {
 		return fmt.Errorf("the queue has not answered for %s", age.Round(time.Second))
