@@ -21,6 +21,8 @@ type FlowOptions struct {
 	// Prefix of all keys, default DefaultPrefix. For Redis Cluster it needs a hash tag, such as {bull}, since a job and its children,
 	// often of different queues, are written in one step.
 	Prefix string
+	// Dialer as in Options. Optional.
+	Dialer Dialer
 }
 
 // FlowJob is a job that waits for its Children, each of which may have children of its own.
@@ -65,6 +67,8 @@ func NewFlows(o FlowOptions) (*Flows, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	base.Dialer = o.Dialer
 
 	f := &Flows{prefix: o.Prefix, cluster: base.IsClusterMode, client: newHub(*base), scripts: s}
 	if f.prefix == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,13 @@ type Options struct {
 	Name string
 	// Logger, default: none.
 	Logger *slog.Logger
+	// Dialer makes the connections in the place of the network: a tunnel, or the in-memory Redis of queuetest. It gets the addresses of
+	// RedisURL, and TLS is its own affair. Optional.
+	Dialer Dialer
 }
+
+// Dialer makes a connection to a Redis server, as net.Dialer.DialContext does.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // resolve checks the options and turns them into what the actors need.
 func (o *Options) resolve() (redis.UniversalOptions, keys, *slog.Logger, error) {
@@ -48,6 +55,8 @@ func (o *Options) resolve() (redis.UniversalOptions, keys, *slog.Logger, error) 
 		return redis.UniversalOptions{}, keys{}, nil,
 			fmt.Errorf("%w: on a Redis Cluster the prefix %q needs a hash tag, such as {%s}", ErrBadName, k.prefix, k.prefix)
 	}
+
+	base.Dialer = o.Dialer
 
 	log := o.Logger
 	if log == nil {
