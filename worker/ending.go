@@ -29,7 +29,7 @@ type ending struct {
 	outcome outcome
 	epoch   *int64          // where one was learned
 	fault   *protocol.Fault // unless the run ended well
-	delay   time.Duration   // of outDelayed
+	delay   time.Duration   // of outDelayed, where the control plane named one
 	cause   error           // of outLostLock
 }
 

@@ -23,8 +23,10 @@ const (
 	// failureTimeout bounds the post of a pose.failed, interruptTimeout that of a pose.interrupted.
 	failureTimeout   = time.Minute
 	interruptTimeout = 8 * time.Second
-	// lostClaimDelay is how long a job waits whose claim went to somebody else: then it is asked for again.
-	lostClaimDelay = 5 * time.Second
+	// lostClaimFirst is how long a job waits whose claim went to somebody else, before it asks again; it doubles with each start that
+	// cost no attempt, up to lostClaimMost: a control plane that takes every claim back must not have the whole work done again each time.
+	lostClaimFirst = 5 * time.Second
+	lostClaimMost  = 5 * time.Minute
 	// journalClose bounds the wait for the last lines of a job's log.
 	journalClose = time.Second
 )
@@ -110,15 +112,20 @@ func (e *engine) refused(owned context.Context, err error) ending {
 	case claimcheck.KindUnknown:
 		return ending{outcome: outFailed, fault: claim.Fault}
 	case claimcheck.KindGone:
-		if claim.Reason == protocol.GoneCancelled {
-			return ending{outcome: outCancelled}
-		}
-		return ending{outcome: outDelivered}
+		return gone(claim)
 	case claimcheck.KindHeld:
 		return ending{outcome: outDelayed, fault: claim.Fault, delay: claim.RetryAfter}
 	default:
 		return ending{outcome: outRetried, fault: retryable(claim.Fault)}
 	}
+}
+
+// gone is the ending of a run whose result nobody needs any more.
+func gone(claim *claimcheck.ClaimError) ending {
+	if claim != nil && claim.Reason == protocol.GoneCancelled {
+		return ending{outcome: outCancelled}
+	}
+	return ending{outcome: outDelivered}
 }
 
 // perform does the work of a run whose claim is redeemed, up to the report, and settles what is left. A panic costs
@@ -267,9 +274,10 @@ func (e *engine) stopped(cause error, r *run) ending {
 		}
 		return ending{outcome: outLostLock, cause: cause}
 	case errors.Is(cause, ErrUnwanted):
-		return ending{outcome: outCancelled}
+		claim, _ := errors.AsType[*claimcheck.ClaimError](cause)
+		return gone(claim)
 	case errors.Is(cause, ErrLeaseLost):
-		return ending{outcome: outDelayed, delay: lostClaimDelay, fault: lostFault(cause)}
+		return ending{outcome: outDelayed, fault: lostFault(cause)}
 	case errors.Is(cause, ErrLeaseExpired):
 		if held {
 			e.release(r) // the control plane may answer this even if it did not answer the renewals

@@ -58,8 +58,20 @@ func (d *queueDoor) handle(ctx context.Context, job *queue.Job) (any, error) {
 	} else {
 		j.close(0)
 	}
+	if end.outcome == outDelayed && end.delay <= 0 {
+		end.delay = lostPause(job.AttemptsStarted - job.AttemptsMade)
+	}
 	e.finish(r, end)
 	return result(end)
+}
+
+// lostPause is how long a job waits after its starts-th start in one attempt, if nobody has said how long.
+func lostPause(starts int) time.Duration {
+	pause := lostClaimFirst
+	for i := 1; i < starts && pause < lostClaimMost; i++ {
+		pause *= 2
+	}
+	return min(pause, lostClaimMost)
 }
 
 // fromQueue runs a queue job from its redeem on.

@@ -346,6 +346,29 @@ func TestCancelledAtTheControlPlane(t *testing.T) {
 	w.awaitIdle()
 }
 
+// TestDeliveredByAnother: a 410 in the middle says which end the analysis had.
+func TestDeliveredByAnother(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	b.plane.Lease = 2 * time.Second
+	w := b.start()
+	b.plane.Add("an_1", "hang")
+	b.add("an_1", 3)
+	wait.For(t, long, func() bool { return w.get("an_1").Body["stage"] == "extract" }, "not extracting")
+	b.plane.Fault("renew", func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.Header().Set("Content-Type", "application/problem+json")
+		rw.WriteHeader(http.StatusGone)
+		_, _ = rw.Write([]byte(`{"type":"about:blank","title":"Gone","status":410,"code":"claim_gone","reason":"delivered"}`))
+		return true
+	})
+	if j := b.awaitState("an_1", queue.StateCompleted); strings.Contains(string(j.ReturnValue), `"cancelled"`) {
+		t.Errorf("return value %s", j.ReturnValue)
+	}
+	if w.get("an_1").Body["status"] != "delivered" {
+		t.Errorf("door shows %v", w.get("an_1").Body)
+	}
+}
+
 // TestStalledTooOften: a job that every worker dies over is reported, so that nobody waits for ever.
 func TestStalledTooOften(t *testing.T) {
 	t.Parallel()
