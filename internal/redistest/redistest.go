@@ -1,9 +1,10 @@
 // Package redistest gives a test a real redis-server of its own: up in about 40 ms, on a free loopback port, without persistence,
-// gone with the test.
+// gone with the test. A whole Cluster, a master with Sentinels, and a server that speaks TLS are there too.
 package redistest
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os/exec"
@@ -32,11 +33,12 @@ type Server struct {
 	URL  string // redis://host:port
 	Port int
 
-	t       testing.TB
-	program string
-	dir     string
-	args    []string
-	proc    *child.Process
+	t         testing.TB
+	program   string
+	dir       string
+	arguments func(*Server) []string // of the command line; asked at each launch
+	tls       *tls.Config            // nil: plain connections
+	proc      *child.Process
 }
 
 // Start runs redis-server with the extra arguments ("--maxmemory-policy", "noeviction", …) and waits until it answers. The server
@@ -44,35 +46,59 @@ type Server struct {
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 
-	s := &Server{t: t, program: need.Program(t, "redis-server"), dir: t.TempDir(), args: args}
-	t.Cleanup(s.Kill)
+	s := newServer(t, func(s *Server) []string { return append(s.plainPort(), args...) })
+	s.start()
+
+	return s
+}
+
+func newServer(t testing.TB, arguments func(*Server) []string) *Server {
+	t.Helper()
+
+	return &Server{t: t, program: need.Program(t, "redis-server"), dir: t.TempDir(), arguments: arguments}
+}
+
+// start launches the server on a free port.
+func (s *Server) start() {
+	s.t.Helper()
+	s.t.Cleanup(s.Kill)
 
 	for try := 1; ; try++ {
-		port, err := freeport.Find()
-		if err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
+		s.usePort(s.freePort())
 
-		s.usePort(port)
-
-		err = s.launch()
+		err := s.launch()
 		if err == nil {
-			return s
+			return
 		}
 
 		// Another process may have taken the port between our look and the server's bind.
 		if try == startTries {
-			t.Fatalf("redistest: %v", err)
+			s.t.Fatalf("redistest: %v", err)
 		}
 	}
 }
 
+func (s *Server) freePort() int {
+	s.t.Helper()
+
+	port, err := freeport.Find()
+	if err != nil {
+		s.t.Fatalf("redistest: %v", err)
+	}
+
+	return port
+}
+
 // Client is a client of the server with retries off; it is closed in the test's cleanup.
 func (s *Server) Client() *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
+	client := s.newClient()
 	s.t.Cleanup(func() { _ = client.Close() }) // a second Close by the test is no fault
 
 	return client
+}
+
+func (s *Server) newClient() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, TLSConfig: s.tls})
 }
 
 // Pause stops the process without closing its connections, as a frozen machine or a lost network does. Resume ends it.
@@ -115,6 +141,20 @@ func (s *Server) usePort(port int) {
 	s.Port = port
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	s.URL = "redis://" + s.Addr
+
+	if s.tls != nil {
+		s.URL = "rediss://" + s.Addr
+	}
+}
+
+func (s *Server) plainPort() []string { return append([]string{"--port", strconv.Itoa(s.Port)}, s.common()...) }
+
+// common are the arguments of every server that keeps data.
+func (s *Server) common() []string {
+	return []string{
+		"--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "",
+		"--repl-diskless-sync-delay", "0",
+	}
 }
 
 func (s *Server) signal(sig syscall.Signal) {
@@ -127,12 +167,7 @@ func (s *Server) signal(sig syscall.Signal) {
 
 // launch starts one process and waits until it answers; it leaves none behind when it fails.
 func (s *Server) launch() error {
-	args := append([]string{
-		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
-		"--daemonize", "no", "--logfile", "",
-	}, s.args...)
-
-	proc, err := child.Start(exec.Command(s.program, args...))
+	proc, err := child.Start(exec.Command(s.program, s.arguments(s)...))
 	if err != nil {
 		return err
 	}
@@ -153,7 +188,7 @@ func (s *Server) awaitReady(proc *child.Process) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), startTimeout)
 	defer cancel()
 
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
+	client := s.newClient()
 	defer client.Close()
 
 	tick := time.NewTicker(5 * time.Millisecond)
