@@ -110,6 +110,8 @@ func (w *Worker) fail(h *hold, cause error) Outcome {
 		w.log.Error("stack trace not stored", slog.String("job_id", h.job.ID), slog.Any("error", err))
 	}
 
+	fields = w.tracedFailure(h, fields)
+
 	w.log.Info("job failed", slog.String("job_id", h.job.ID), slog.String("reason", reason), slog.Bool("final", final))
 
 	outcome := OutcomeRetried

@@ -21,8 +21,9 @@ type FlowOptions struct {
 	// Prefix of all keys, default DefaultPrefix. For Redis Cluster it needs a hash tag, such as {bull}, since a job and its children,
 	// often of different queues, are written in one step.
 	Prefix string
-	// Dialer as in Options. Optional.
-	Dialer Dialer
+	// Dialer and Telemetry as in Options. Optional.
+	Dialer    Dialer
+	Telemetry Telemetry
 }
 
 // FlowJob is a job that waits for its Children, each of which may have children of its own.
@@ -50,10 +51,11 @@ type FlowNode struct {
 
 // Flows adds trees of jobs. It is safe for concurrent use.
 type Flows struct {
-	prefix  string
-	cluster bool
-	client  *line
-	scripts *scripts
+	prefix    string
+	cluster   bool
+	client    *line
+	scripts   *scripts
+	telemetry Telemetry
 }
 
 // NewFlows checks the options; it does not connect.
@@ -70,7 +72,7 @@ func NewFlows(o FlowOptions) (*Flows, error) {
 
 	base.Dialer = o.Dialer
 
-	f := &Flows{prefix: o.Prefix, cluster: base.IsClusterMode, client: newHub(*base), scripts: s}
+	f := &Flows{prefix: o.Prefix, cluster: base.IsClusterMode, client: newHub(*base), scripts: s, telemetry: o.Telemetry}
 	if f.prefix == "" {
 		f.prefix = DefaultPrefix
 	}
@@ -109,7 +111,7 @@ func (f *Flows) AddBulk(ctx context.Context, roots []FlowJob) ([]FlowNode, error
 		return nil, nil
 	}
 
-	p := &flowPlan{flows: f, now: time.Now()}
+	p := &flowPlan{flows: f, now: time.Now(), trace: inject(ctx, f.telemetry)}
 	for i := range roots {
 		p.queue = append(p.queue, flowEntry{job: &roots[i]})
 	}
@@ -161,6 +163,7 @@ type flowEntry struct {
 type flowPlan struct {
 	flows   *Flows
 	now     time.Time
+	trace   propagation // of the caller
 	queue   []flowEntry // not looked at yet
 	entries []flowEntry
 	args    []any
@@ -215,6 +218,8 @@ func (p *flowPlan) node(e *flowEntry) error {
 		up := &p.entries[e.parent]
 		o.Parent = &ParentRef{ID: up.add.id, Queue: up.keys.qualified()}
 	}
+
+	p.trace.into(&o)
 
 	if e.add, err = addArgs(NewJob{Name: e.job.Name, Data: e.job.Data, Opts: o}, p.now); err != nil {
 		return err

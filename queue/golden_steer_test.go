@@ -22,6 +22,7 @@ func moreSteerScenes() map[string]func(*scene) {
 			s.add(s.q, "b", nil, JobOptions{})
 			s.expect(s.w.putBack(s.take("t1")), OutcomePutBack)
 		},
+		"108": playTelemetry,
 		"91": func(s *scene) {
 			s.add(s.q, "a", nil, JobOptions{
 				Attempts: 2, Backoff: &Backoff{Type: "fixed", Delay: 20 * time.Second}, Telemetry: "ctx0",
@@ -38,6 +39,20 @@ func playManualLimit(s *scene) {
 
 	h := s.take("t1")
 	s.expect(s.w.conclude(h, nil, RateLimitFor(20*time.Second, nil)), OutcomeRateLimited)
+}
+
+// The observed telemetry object knows one context only, that of constantTrace.
+func playTelemetry(s *scene) {
+	o := s.options("q")
+	o.Telemetry = constantTrace{}
+
+	q, err := NewQueue(o)
+	s.must(err)
+	s.t.Cleanup(func() { _ = q.Close() })
+
+	s.with(func(o *WorkerOptions) { o.Telemetry = constantTrace{} })
+	s.add(q, "a", nil, JobOptions{Attempts: 2, Backoff: &Backoff{Type: "fixed", Delay: 20 * time.Second}})
+	s.failNext("t1", errors.New("x"), OutcomeRetried)
 }
 
 func playPriorities(s *scene) {

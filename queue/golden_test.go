@@ -103,9 +103,7 @@ func scenarios() map[string]func(*scene) {
 }
 
 // notYet are the files of features that this package does not have yet.
-var notYet = []string{
-	"108", // telemetry of failures
-}
+var notYet []string
 
 // never are the files about what other libraries do to each other, and about texts of messages (10, see TestBadOptionsAreRefused).
 // 99 is a flow that Node leaves half done, see TestRefusedFlowLeavesNothing; in 74 Node loses

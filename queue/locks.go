@@ -38,7 +38,7 @@ type holds struct {
 // hold registers a taken job: its lock is renewed from now on, and reckoned to end LockDuration after the claim was sent.
 func (w *Worker) hold(work context.Context, j *Job, token string, sent time.Time) *hold {
 	h := &hold{job: j, token: token, gone: make(chan struct{}), until: sent.Add(w.opts.LockDuration), renewed: sent}
-	h.ctx, h.cancel = context.WithCancelCause(work)
+	h.ctx, h.cancel = context.WithCancelCause(continued(work, w.opts.Telemetry, &j.Opts))
 	j.desk = &desk{line: w.client, scripts: w.scripts, keys: w.keys, token: token, lost: h.isLost}
 
 	h.mu.Lock()

@@ -49,8 +49,8 @@ type JobOptions struct {
 	FailParentOnFailure, ContinueParentOnFailure, IgnoreDependencyOnFailure, RemoveDependencyOnFailure bool
 	// Deduplication refuses the job while another one with the same deduplication id is there.
 	Deduplication *Deduplication
-	// Telemetry is the trace context of the producer, a JSON text such as {"traceparent":"…"}. OmitContext tells consumers not to
-	// continue it.
+	// Telemetry is the trace of the producer, a JSON text such as {"traceparent":"…"}; "": what Options.Telemetry finds in the context of
+	// the add. OmitContext stores none of the context's, and tells consumers not to continue any.
 	Telemetry   string
 	OmitContext bool
 	// Extra are options that this package does not know, by their stored names; they pass through unchanged.

@@ -34,6 +34,8 @@ type Options struct {
 	// Dialer makes the connections in the place of the network: a tunnel, or the in-memory Redis of queuetest. It gets the addresses of
 	// RedisURL, and TLS is its own affair. Optional.
 	Dialer Dialer
+	// Telemetry carries traces from producers to handlers; nil: none, though Job.Opts tell what a producer has stored.
+	Telemetry Telemetry
 }
 
 // Dialer makes a connection to a Redis server, as net.Dialer.DialContext does.
@@ -68,9 +70,10 @@ func (o *Options) resolve() (redis.UniversalOptions, keys, *slog.Logger, error) 
 
 // Queue adds, reads and steers jobs. It is safe for concurrent use.
 type Queue struct {
-	keys    keys
-	client  *line
-	scripts *scripts
+	keys      keys
+	client    *line
+	scripts   *scripts
+	telemetry Telemetry
 }
 
 // Added is the answer to an Add.
@@ -102,7 +105,7 @@ func NewQueue(o Options) (*Queue, error) {
 		return nil, err
 	}
 
-	return &Queue{keys: k, client: newHub(base), scripts: s}, nil
+	return &Queue{keys: k, client: newHub(base), scripts: s, telemetry: o.Telemetry}, nil
 }
 
 // Name is the queue's name.
@@ -127,6 +130,8 @@ func (q *Queue) Ping(ctx context.Context) error {
 // Add adds a job. data is encoded as JSON, nil as {}; a json.RawMessage is stored byte for byte. With a custom id Add may be repeated
 // after any error, and does so itself a few times when an answer is lost; without one it is sent once.
 func (q *Queue) Add(ctx context.Context, name string, data any, o JobOptions) (Added, error) {
+	inject(ctx, q.telemetry).into(&o)
+
 	args, err := addArgs(NewJob{Name: name, Data: data, Opts: o}, time.Now())
 	if err != nil {
 		return Added{}, fmt.Errorf("add job %q: %w", name, err)
@@ -153,9 +158,11 @@ func (q *Queue) Add(ctx context.Context, name string, data any, o JobOptions) (A
 // are in the order of jobs.
 func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
 	all := make([]*addition, len(jobs))
-	now := time.Now()
+	now, trace := time.Now(), inject(ctx, q.telemetry)
 
 	for i, job := range jobs {
+		trace.into(&job.Opts)
+
 		args, err := addArgs(job, now)
 		if err != nil {
 			return nil, fmt.Errorf("add jobs: job %d: %w", i, err)

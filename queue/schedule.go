@@ -63,7 +63,7 @@ func (w *Worker) iterate(ctx context.Context, j *Job, now int64) error {
 		return err
 	}
 
-	opts, err := nextOptions(j, next, now, repeat.Count+1)
+	opts, err := nextOptions(j, next, now, repeat.Count+1, inject(ctx, w.opts.Telemetry))
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func nextSlot(prev, every, offset, now int64) int64 {
 }
 
 // nextOptions are the taken job's options with what differs from one iteration to the next.
-func nextOptions(j *Job, next, now int64, count float64) ([]byte, error) {
+func nextOptions(j *Job, next, now int64, count float64, trace propagation) ([]byte, error) {
 	var opts, repeat map[string]any
 	if err := json.Unmarshal([]byte(j.rawOpts), &opts); err != nil {
 		return nil, fmt.Errorf("options of job %s: %w", j.ID, err)
@@ -139,6 +139,7 @@ func nextOptions(j *Job, next, now int64, count float64) ([]byte, error) {
 	opts["jobId"] = "repeat:" + j.SchedulerID + ":" + strconv.FormatInt(next, 10)
 	opts["delay"] = max(next-now, 0)
 	opts["timestamp"] = now
+	trace.intoStored(opts)
 
 	return encodeJSON(opts)
 }

@@ -61,7 +61,7 @@ type Scheduler struct {
 func (q *Queue) UpsertScheduler(ctx context.Context, id string, r Repeat, template NewJob) (Iteration, error) {
 	now := time.Now()
 
-	args, err := upsertArgs(id, r, template, now)
+	args, err := upsertArgs(id, r, template, now, inject(ctx, q.telemetry))
 	if err != nil {
 		return Iteration{}, fmt.Errorf("upsert scheduler %s: %w", id, err)
 	}
@@ -260,7 +260,7 @@ func (r *repeatOptions) nextTime(now int64) (int64, error) {
 }
 
 // upsertArgs is ARGV of upsert.lua.
-func upsertArgs(id string, r Repeat, template NewJob, now time.Time) ([]any, error) {
+func upsertArgs(id string, r Repeat, template NewJob, now time.Time, trace propagation) ([]any, error) {
 	if err := errors.Join(r.validate(id, now), validateTemplate(&template.Opts)); err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func upsertArgs(id string, r Repeat, template NewJob, now time.Time) ([]any, err
 		return nil, err
 	}
 
-	stored, head, err := iterationOptions(id, &w, a.opts, now.UnixMilli())
+	stored, head, err := iterationOptions(id, &w, a.opts, now.UnixMilli(), trace)
 	if err != nil {
 		return nil, err
 	}
@@ -314,8 +314,8 @@ func (r *repeatOptions) firstTime(immediately bool, now int64) (int64, error) {
 }
 
 // iterationOptions are the template's options as the scheduler stores them, "" if there are none, and those of the iteration, cut off
-// in the middle of the job's id, which the script chooses.
-func iterationOptions(id string, r *repeatOptions, template []byte, now int64) (stored, head string, err error) {
+// in the middle of the job's id, which the script chooses. The trace is the iteration's only; those after it inherit it from each other.
+func iterationOptions(id string, r *repeatOptions, template []byte, now int64, trace propagation) (stored, head string, err error) {
 	var opts map[string]any
 	if err := json.Unmarshal(template, &opts); err != nil {
 		return "", "", err
@@ -335,6 +335,7 @@ func iterationOptions(id string, r *repeatOptions, template []byte, now int64) (
 	}
 
 	opts["repeat"], opts["repeatJobKey"], opts["timestamp"] = r, id, now
+	trace.intoStored(opts)
 
 	text, err := encodeJSON(opts)
 	if err != nil {

@@ -2,6 +2,8 @@
 //   node bull.cjs PACKAGE HOST PORT QUEUE
 'use strict'
 const readline = require('node:readline')
+const { AsyncLocalStorage } = require('node:async_hooks')
+const { randomBytes } = require('node:crypto')
 
 const [, , pack, host, port, name] = process.argv
 const { Queue, Worker, QueueEvents, FlowProducer } = require(pack)
@@ -10,13 +12,33 @@ const queue = new Queue(name, { connection })
 const open = [queue]
 const seen = []
 
+// A telemetry for BullMQ with W3C trace contexts: a context is a traceparent, and a span is one more of the same trace.
+const traces = new AsyncLocalStorage()
+const hex = (bytes) => randomBytes(bytes).toString('hex')
+const telemetry = {
+  tracer: {
+    startSpan: (name, options, parent = traces.getStore()) => {
+      const trace = parent ? parent.split('-')[1] : hex(16)
+      const own = `00-${trace}-${hex(8)}-01`
+      return { setSpanOnContext: () => own, setAttribute () {}, setAttributes () {}, addEvent () {}, recordException () {}, end () {} }
+    }
+  },
+  contextManager: {
+    with: (context, fn) => traces.run(context, fn),
+    active: () => traces.getStore(),
+    getMetadata: (context) => JSON.stringify({ traceparent: context }),
+    fromMetadata: (context, metadata) => JSON.parse(metadata).traceparent
+  }
+}
+let worker
+
 // What the worker does with a job is said by its data.
 async function work (job) {
   await job.updateProgress({ done: 0.5 })
   await job.log('by node')
   if (job.data && job.data.hang) await new Promise(() => {})
   if (job.data && job.data.failures > job.attemptsMade) throw new Error('not yet')
-  return { by: 'node', n: job.data ? job.data.n : null, children: await job.getChildrenValues() }
+  return { by: 'node', n: job.data ? job.data.n : null, children: await job.getChildrenValues(), trace: traces.getStore() }
 }
 
 const commands = {
@@ -26,13 +48,19 @@ const commands = {
     open.push(flows)
     return (await flows.add(tree)).job.id
   },
-  work: async ({ opts }) => {
-    const worker = new Worker(name, work, { connection, name: 'node', ...opts })
+  addTraced: async ({ job, data, opts }) => {
+    const traced = new Queue(name, { connection, telemetry })
+    open.push(traced)
+    return (await traced.add(job, data, opts)).id
+  },
+  work: async ({ opts, traced }) => {
+    worker = new Worker(name, work, { connection, name: 'node', ...opts, ...(traced && { telemetry }) })
     worker.on('error', () => {})
     open.push(worker)
     await worker.waitUntilReady()
     return true
   },
+  rest: async () => { await worker.close(); return true },
   listen: async () => {
     const events = new QueueEvents(name, { connection, lastEventId: '0' })
     open.push(events)
