@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
 	"iter"
 	"path/filepath"
 	"strings"
@@ -163,7 +164,8 @@ func (x *Extractor) clip(ctx context.Context, e *blazepose.Estimator, r Request,
 	if err != nil {
 		return nil, errors.Join(err, sp.remove())
 	}
-	p := newPass(e, pump, sp, info, slots(r.Params), hint(r, i))
+	size := image.Pt(pump.reader.Width, pump.reader.Height)
+	p := newPass(newBlazeScout(e, size, slots(r.Params)), pump, sp, info, hint(r, i))
 	if err := p.run(ctx, progress); err != nil {
 		return nil, errors.Join(err, pump.close(), sp.remove())
 	}

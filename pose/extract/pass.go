@@ -3,30 +3,24 @@ package extract
 import (
 	"context"
 	"errors"
-	"image"
 	"io"
 	"maps"
 	"slices"
 
 	"github.com/posefleet/posefleet/pose"
-	"github.com/posefleet/posefleet/pose/blazepose"
 	"github.com/posefleet/posefleet/pose/media"
 )
 
 // pass is the work on one clip, frame by frame.
 type pass struct {
-	estimator *blazepose.Estimator
-	pump      *pump
-	slots     int
-	scale     scale
-	spool     *spool
+	scout scout
+	pump  *pump
+	scale scale
+	spool *spool
 
-	finder  *finder
 	tracker pose.Tracker
 	cuts    cutFinder
 	cutAt   []float64
-	// regions are the search regions of the live tracks, by id.
-	regions map[int]blazepose.ROI
 	chooser pose.Chooser
 	counts  map[int]*trackCount
 	frames  int
@@ -48,11 +42,9 @@ func (s scale) point(k pose.Keypoint) pose.Keypoint {
 	return k
 }
 
-func newPass(e *blazepose.Estimator, p *pump, sp *spool, info *media.Info, slots int, hint *pose.Hint) *pass {
+func newPass(s scout, p *pump, sp *spool, info *media.Info, hint *pose.Hint) *pass {
 	return &pass{
-		estimator: e, pump: p, slots: slots, scale: scale{p.reader.ScaleX, p.reader.ScaleY}, spool: sp,
-		finder:  newFinder(image.Pt(p.reader.Width, p.reader.Height)),
-		regions: map[int]blazepose.ROI{}, counts: map[int]*trackCount{},
+		scout: s, pump: p, scale: scale{p.reader.ScaleX, p.reader.ScaleY}, spool: sp, counts: map[int]*trackCount{},
 		chooser: pose.Chooser{Height: float64(info.Height), Hint: hint},
 	}
 }
@@ -80,88 +72,21 @@ func (p *pass) frame(ctx context.Context, pic *picture) error {
 	if p.cuts.sees(pic.pixels, p.pump.reader.Width, p.pump.reader.Height) {
 		p.cutAt = append(p.cutAt, pic.T)
 		p.tracker.Cut()
-		p.finder.cut()
-		clear(p.regions)
+		p.scout.cut()
 	}
-	seen, next, err := p.follow(ctx, pic)
+	seen, err := p.scout.look(ctx, pic)
 	if err != nil {
 		return err
 	}
-	if seen, next, err = p.discover(ctx, pic, seen, next); err != nil {
-		return err
-	}
 	ids := p.tracker.Update(pic.T, seen)
-	clear(p.regions)
+	p.scout.named(ids)
 	frame := pose.Frame{T: pic.T, People: []pose.Person{}}
 	for i, id := range ids {
 		if id != 0 {
-			p.regions[id] = next[i]
 			frame.People = append(frame.People, p.person(id, seen[i]))
 		}
 	}
 	return p.keep(frame)
-}
-
-// follow looks for the tracked people where they should be.
-func (p *pass) follow(ctx context.Context, pic *picture) (seen []pose.Observation, next []blazepose.ROI, err error) {
-	for _, id := range slices.Sorted(maps.Keys(p.regions)) {
-		roi := p.regions[id]
-		lm, err := p.estimator.Landmarks(ctx, pic.mat, roi)
-		if err != nil {
-			return nil, nil, err
-		}
-		o, ok := p.observe(lm, pic, id)
-		if !ok {
-			p.finder.lose(roi.Bounds())
-			continue
-		}
-		seen, next = append(seen, o), append(next, lm.Next)
-	}
-	return seen, next, nil
-}
-
-// discover adds people whom the detector sees and who are not followed yet, while there are slots.
-func (p *pass) discover(ctx context.Context, pic *picture, seen []pose.Observation, next []blazepose.ROI) ([]pose.Observation, []blazepose.ROI, error) {
-	found, err := p.finder.look(ctx, p.estimator, pic.mat, len(seen), p.slots)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, d := range found {
-		known := slices.ContainsFunc(next, func(r blazepose.ROI) bool { return sameRegion(r, d.ROI) })
-		if known || len(seen) >= p.slots {
-			continue
-		}
-		lm, ok, err := p.settle(ctx, pic, d.ROI)
-		if err != nil {
-			return nil, nil, err
-		}
-		o, shown := p.observe(lm, pic, 0)
-		if !ok || !shown || slices.ContainsFunc(seen, func(s pose.Observation) bool { return pose.SameBody(s, o) }) {
-			continue
-		}
-		seen, next = append(seen, o), append(next, lm.Next)
-	}
-	return seen, next, nil
-}
-
-// settle takes the landmarks of a region that the detector guessed, and again of the better region that follows from them. It is
-// false where they are not to be trusted.
-func (p *pass) settle(ctx context.Context, pic *picture, roi blazepose.ROI) (blazepose.Landmarks, bool, error) {
-	first, err := p.estimator.Landmarks(ctx, pic.mat, roi)
-	if err != nil || !(first.Presence >= newPresence) || !first.Next.Valid() {
-		return first, false, err
-	}
-	second, err := p.estimator.Landmarks(ctx, pic.mat, first.Next)
-	return second, err == nil && trusted(first, second), err
-}
-
-func (p *pass) observe(lm blazepose.Landmarks, pic *picture, from int) (pose.Observation, bool) {
-	w, h := p.pump.reader.Width, p.pump.reader.Height
-	o, ok := observe(lm, w, h, from)
-	if ok {
-		o.Look = look(pic.pixels, w, h, o.Keypoints)
-	}
-	return o, ok
 }
 
 // person is an observation in pixels of the upright picture.
