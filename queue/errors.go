@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -111,6 +112,14 @@ func isReply(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 
 	return ok
+}
+
+// notNow reports whether Redis refused a command, untouched, for a reason that passes: it loads its data, it is not the master any more,
+// or the cluster is moving the queue or has nobody who serves it.
+func notNow(err error) bool {
+	return slices.ContainsFunc([]string{"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"}, func(prefix string) bool {
+		return redis.HasErrorPrefix(err, prefix)
+	})
 }
 
 // neverSent reports whether the command can't have reached Redis.

@@ -3,12 +3,11 @@ package queue
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // maxFlowNodes bounds one call: its script holds Redis up for the time of that many adds.
@@ -21,7 +20,8 @@ type FlowOptions struct {
 	// Prefix of all keys, default DefaultPrefix. For Redis Cluster it needs a hash tag, such as {bull}, since a job and its children,
 	// often of different queues, are written in one step.
 	Prefix string
-	// Dialer and Telemetry as in Options. Optional.
+	// TLS, Dialer and Telemetry as in Options. Optional.
+	TLS       *tls.Config
 	Dialer    Dialer
 	Telemetry Telemetry
 }
@@ -71,6 +71,9 @@ func NewFlows(o FlowOptions) (*Flows, error) {
 	}
 
 	base.Dialer = o.Dialer
+	if o.TLS != nil {
+		base.TLSConfig = o.TLS
+	}
 
 	f := &Flows{prefix: o.Prefix, cluster: base.IsClusterMode, client: newHub(*base), scripts: s, telemetry: o.Telemetry}
 	if f.prefix == "" {
@@ -141,7 +144,7 @@ func (f *Flows) send(ctx context.Context, p *flowPlan) ([]any, error) {
 			return p.read(reply)
 		}
 
-		again := !isReply(err) || redis.HasErrorPrefix(err, "LOADING") || redis.HasErrorPrefix(err, "READONLY")
+		again := !isReply(err) || notNow(err)
 		if !again || try == addTries || !pause.wait(ctx) {
 			return nil, err
 		}

@@ -217,6 +217,15 @@ func TestParseRedisURL(t *testing.T) {
 		{"redis://a:1,redis://b:2", "[a:1 b:2]   0  false true"},
 		{"redis+sentinel://a:1,b/mymaster/4", "[a:1 b:26379]   4 mymaster false false"},
 		{"redis+sentinel://a:1/m", "[a:1]   0 m false false"},
+		{"rediss+sentinel://u:p@a:1,b:2/m?sentinel_username=x", "[a:1 b:2] u p 0 m true false"},
+		{"redis+cluster://a", "[a:6379]   0  false true"},
+		{"rediss+cluster://a:1,b:2", "[a:1 b:2]   0  true true"},
+		{"rediss://h?tls_server_name=n&tls_skip_verify=true", "[h:6379]   0  true false"},
+		{"rediss://h?tls_skip_verify=perhaps", ""},
+		{"rediss://h?tls_ca_file=/nowhere/secret", ""},
+		{"rediss://h?tls_cert_file=/etc/hostname", ""},
+		{"redis://h?tls_skip_verify=true", ""},
+		{"redis+cluster://a/1", ""},
 		{"redis+sentinel://a:1", ""},
 		{"redis://a:1,b:2/1", ""},
 		{"http://h", ""},
@@ -242,8 +251,10 @@ func TestParseRedisURL(t *testing.T) {
 		}
 	}
 
-	if _, err := ParseRedisURL("redis://u:geheim@h:x"); err == nil || strings.Contains(err.Error(), "geheim") {
-		t.Errorf("%v", err)
+	for _, secret := range []string{"redis://u:geheim@h:x", "rediss://h?tls_ca_file=/geheim", "rediss://h?tls_cert_file=/geheim&tls_key_file=/geheim"} {
+		if _, err := ParseRedisURL(secret); err == nil || strings.Contains(err.Error(), "geheim") {
+			t.Errorf("%v", err)
+		}
 	}
 
 	if _, err := NewQueue(Options{RedisURL: "redis://a:1,b:2", Name: "q"}); !errors.Is(err, ErrBadName) {

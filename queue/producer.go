@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,8 @@ type Options struct {
 	Name string
 	// Logger, default: none.
 	Logger *slog.Logger
+	// TLS is used for all connections instead of what RedisURL says about TLS. Optional.
+	TLS *tls.Config
 	// Dialer makes the connections in the place of the network: a tunnel, or the in-memory Redis of queuetest. It gets the addresses of
 	// RedisURL, and TLS is its own affair. Optional.
 	Dialer Dialer
@@ -59,6 +62,9 @@ func (o *Options) resolve() (redis.UniversalOptions, keys, *slog.Logger, error) 
 	}
 
 	base.Dialer = o.Dialer
+	if o.TLS != nil {
+		base.TLSConfig = o.TLS
+	}
 
 	log := o.Logger
 	if log == nil {
@@ -313,7 +319,7 @@ func (a *addition) dedup() (id, ttl, flags string) {
 // repeatable: a custom id makes the second run of a lost call harmless; otherwise only a call that was never sent may be repeated.
 func (a *addition) repeatable(err error) bool {
 	if isReply(err) {
-		return redis.HasErrorPrefix(err, "LOADING") || redis.HasErrorPrefix(err, "READONLY")
+		return notNow(err)
 	}
 
 	return a.o.JobID != "" || neverSent(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,10 +25,16 @@ const defaultPort = "6379"
 // ParseRedisURL turns an address into options of go-redis:
 //
 //	redis://[user:password@]host[:port][/db]             one server; rediss:// is the same over TLS
-//	redis://host:port,host:port,…                        the nodes of a Redis Cluster
-//	redis+sentinel://host:port,host:port/master[/db]     the master that the sentinels know under that name
+//	redis://host:port,host:port,…                        nodes of a Redis Cluster; a single one with redis+cluster:// or rediss+cluster://
+//	redis+sentinel://host:port,host:port/master[/db]     the master that the sentinels know under that name, over TLS with rediss+sentinel://
 //
-// The queries sentinel_username and sentinel_password are for the sentinels themselves.
+// User and password are for the servers that keep the data; the queries sentinel_username and sentinel_password are for the sentinels.
+// With TLS these queries count, too:
+//
+//	tls_ca_file                   PEM file of the authorities to trust instead of the system's
+//	tls_cert_file, tls_key_file   PEM files of the client's own certificate and key; read again at each connection
+//	tls_server_name               the name in the servers' certificates, if it is not the host of the address
+//	tls_skip_verify=true          takes any certificate; whoever is in between can read and change everything
 func ParseRedisURL(s string) (*redis.UniversalOptions, error) {
 	scheme, rest, found := strings.Cut(strings.TrimSpace(s), "://")
 	if !found {
@@ -86,7 +93,7 @@ func addresses(o *redis.UniversalOptions, scheme, hosts string) error {
 		name, port, err := net.SplitHostPort(host)
 		if err != nil {
 			name, port = strings.Trim(host, "[]"), defaultPort
-			if scheme == "redis+sentinel" {
+			if strings.HasSuffix(scheme, "+sentinel") {
 				port = "26379"
 			}
 		}
@@ -105,14 +112,14 @@ func addresses(o *redis.UniversalOptions, scheme, hosts string) error {
 func topology(o *redis.UniversalOptions, scheme, path, query string) error {
 	db := path
 
+	if strings.HasPrefix(scheme, "rediss") {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+
 	switch scheme {
 	case "redis":
-	case "rediss":
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		if len(o.Addrs) == 1 {
-			o.TLSConfig.ServerName, _, _ = net.SplitHostPort(o.Addrs[0]) // joined by us
-		}
-	case "redis+sentinel":
+	case "rediss", "redis+cluster", "rediss+cluster":
+	case "redis+sentinel", "rediss+sentinel":
 		o.MasterName, db, _ = strings.Cut(path, "/")
 		if o.MasterName == "" {
 			return fmt.Errorf("%w: no master name after the sentinels", ErrBadRedisURL)
@@ -130,15 +137,15 @@ func topology(o *redis.UniversalOptions, scheme, path, query string) error {
 		o.DB = n
 	}
 
-	o.IsClusterMode = o.MasterName == "" && len(o.Addrs) > 1
+	o.IsClusterMode = o.MasterName == "" && len(o.Addrs) > 1 || strings.HasSuffix(scheme, "+cluster")
 	if o.IsClusterMode && o.DB != 0 {
 		return fmt.Errorf("%w: a cluster has only database 0", ErrBadRedisURL)
 	}
 
-	return sentinelQuery(o, query)
+	return queries(o, query)
 }
 
-func sentinelQuery(o *redis.UniversalOptions, query string) error {
+func queries(o *redis.UniversalOptions, query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return fmt.Errorf("%w: bad query", ErrBadRedisURL)
@@ -151,11 +158,13 @@ func sentinelQuery(o *redis.UniversalOptions, query string) error {
 		case "sentinel_password":
 			o.SentinelPassword = values.Get(name)
 		default:
-			return fmt.Errorf("%w: unknown query %q", ErrBadRedisURL, name)
+			if !slices.Contains(tlsQueries, name) {
+				return fmt.Errorf("%w: unknown query %q", ErrBadRedisURL, name)
+			}
 		}
 	}
 
-	return nil
+	return configureTLS(o, values)
 }
 
 // profile is what a client is for.
@@ -185,6 +194,10 @@ func newClient(base redis.UniversalOptions, p profile) redis.UniversalClient {
 
 	if p.name != "" {
 		base.OnConnect = nameConnection(p)
+	}
+
+	if base.IsClusterMode {
+		return newClusterClient(base)
 	}
 
 	return redis.NewUniversalClient(&base)

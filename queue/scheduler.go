@@ -94,7 +94,7 @@ func (q *Queue) runUpsert(ctx context.Context, args []any) (any, error) {
 	for try := 1; ; try++ {
 		reply, err := q.scripts.upsert.run(ctx, q.client, q.keys, args...)
 
-		again := !isReply(err) || redis.HasErrorPrefix(err, "LOADING") || redis.HasErrorPrefix(err, "READONLY")
+		again := !isReply(err) || notNow(err)
 		if err == nil || !again || try == addTries || !pause.wait(ctx) {
 			return reply, err
 		}

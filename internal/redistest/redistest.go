@@ -147,7 +147,9 @@ func (s *Server) usePort(port int) {
 	}
 }
 
-func (s *Server) plainPort() []string { return append([]string{"--port", strconv.Itoa(s.Port)}, s.common()...) }
+func (s *Server) plainPort() []string {
+	return append([]string{"--port", strconv.Itoa(s.Port)}, s.common()...)
+}
 
 // common are the arguments of every server that keeps data.
 func (s *Server) common() []string {
