@@ -49,7 +49,9 @@ func (contextTrace) Extract(ctx context.Context, carrier map[string]string) cont
 	return context.WithValue(ctx, traceKey{}, carrier["traceparent"])
 }
 
-func inTrace(ctx context.Context) context.Context { return context.WithValue(ctx, traceKey{}, someTrace) }
+func inTrace(ctx context.Context) context.Context {
+	return context.WithValue(ctx, traceKey{}, someTrace)
+}
 
 const someCarrier = `{"traceparent":"` + someTrace + `"}`
 
