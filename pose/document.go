@@ -46,6 +46,8 @@ type ClipHead struct {
 	Media Media  `json:"media"`
 	// Athlete is nil where nobody was found.
 	Athlete *Athlete `json:"athlete"`
+	// Signal is there if smoothed points and angles were asked for.
+	Signal *Signal `json:"signal,omitempty"`
 }
 
 // ModelInfo names what made the points.
@@ -126,6 +128,8 @@ type Frame struct {
 	T float64 `json:"t"`
 	// People is empty, not nil, where nobody was found.
 	People []Person `json:"people"`
+	// Filled are those whom the frame lacks and who were there shortly before and after: they have smoothed points only.
+	Filled []Person `json:"filled,omitempty"`
 }
 
 // Person is one person in one frame.
@@ -138,4 +142,7 @@ type Person struct {
 	Box Box `json:"box"`
 	// Keypoints are in the skeleton's order and of its length.
 	Keypoints []Keypoint `json:"keypoints"`
+	// Smooth are the filtered points, Angles those of the clip's Signal; both only where they were asked for.
+	Smooth *Smooth `json:"smooth,omitempty"`
+	Angles []Angle `json:"angles,omitempty"`
 }

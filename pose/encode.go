@@ -95,6 +95,11 @@ func (e *Encoder) openClip(head ClipHead) error {
 	if err := e.value(",\n\"athlete\":", athlete); err != nil {
 		return err
 	}
+	if head.Signal != nil {
+		if err := e.value(",\n\"signal\":", head.Signal); err != nil {
+			return err
+		}
+	}
 	return e.text(",\n\"frames\":[")
 }
 
@@ -110,7 +115,8 @@ func (e *Encoder) frame(f Frame, index int) error {
 		b = append(b, separator(i)...)
 		b = appendPerson(b, p)
 	}
-	e.buf = append(b, "]}"...)
+	b = append(b, ']')
+	e.buf = append(appendFilled(b, f.Filled), '}')
 	_, err := e.w.Write(e.buf)
 	return err
 }
@@ -159,11 +165,16 @@ func appendPerson(b []byte, p Person) []byte {
 	b = append(b, `,"box":`...)
 	b = appendBox(b, p.Box)
 	b = append(b, `,"keypoints":[`...)
-	for i, k := range p.Keypoints {
+	b = append(appendKeypoints(b, p.Keypoints), ']')
+	return append(appendExtras(b, p), '}')
+}
+
+func appendKeypoints(b []byte, points []Keypoint) []byte {
+	for i, k := range points {
 		b = append(b, separator(i)...)
 		b = appendKeypoint(b, k)
 	}
-	return append(b, "]}"...)
+	return b
 }
 
 func appendBox(b []byte, box Box) []byte {
