@@ -96,6 +96,45 @@ func COCO17() Skeleton {
 	}
 }
 
+// Halpe26 is the skeleton of the Halpe full-body data: COCO's points with crown, neck, middle of the hips, toes and heels. Two of its
+// points have other names there: "mid_hip" is its "hip", and "head" is the top of the head.
+func Halpe26() Skeleton {
+	coco := COCO17()
+	return Skeleton{
+		Name: "halpe26",
+		Keypoints: append(coco.Keypoints,
+			"head", "neck", "mid_hip",
+			"left_big_toe", "right_big_toe", "left_small_toe", "right_small_toe", "left_heel", "right_heel"),
+		Edges: [][2]int{
+			{0, 1},
+			{0, 2},
+			{1, 3},
+			{2, 4},
+			{17, 18},
+			{0, 18},
+			{18, 19},
+			{18, 5},
+			{18, 6},
+			{5, 7},
+			{7, 9},
+			{6, 8},
+			{8, 10},
+			{19, 11},
+			{19, 12},
+			{11, 13},
+			{13, 15},
+			{12, 14},
+			{14, 16},
+			{15, 20},
+			{15, 22},
+			{15, 24},
+			{16, 21},
+			{16, 23},
+			{16, 25},
+		},
+	}
+}
+
 // Body25 is the skeleton of OpenPose's BODY_25 output.
 func Body25() Skeleton {
 	return Skeleton{
@@ -135,6 +174,9 @@ func Body25() Skeleton {
 	}
 }
 
+// Skeletons are the skeletons that models may name: those of the families that posefleet runs.
+func Skeletons() []Skeleton { return []Skeleton{BlazePose33(), COCO17(), Halpe26()} }
+
 // derived says which points stand for one that a skeleton lacks: their mean, or the one point that is nearest in meaning. The
 // small toes have no stand-in.
 var derived = map[string][]string{
@@ -142,6 +184,9 @@ var derived = map[string][]string{
 	"mid_hip":       {"left_hip", "right_hip"},
 	"left_big_toe":  {"left_foot_index"},
 	"right_big_toe": {"right_foot_index"},
+	// BlazePose's foot index is the tip of the big toe.
+	"left_foot_index":  {"left_big_toe"},
+	"right_foot_index": {"right_big_toe"},
 }
 
 // View shows the points of one skeleton as another.
