@@ -108,12 +108,12 @@ func (g *diffGo) work(s diffStep) (any, error) {
 }
 
 func (g *diffGo) take(token string) (any, error) {
-	reply, err := newFetcher(g.w).take(g.ctx, token)
-	if err != nil || reply.kind != "job" {
+	reply, err := newFetcher(g.w).take(g.ctx, token, 1)
+	if err != nil || len(reply.jobs) == 0 {
 		return "", err
 	}
 
-	j, err := decodeJob(reply.id, reply.fields)
+	j, err := reply.jobs[0].decode()
 	if err != nil {
 		return nil, err
 	}

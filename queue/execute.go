@@ -11,6 +11,36 @@ import (
 // Reasons of failures that no handler has caused, in BullMQ's words.
 const reasonStartedTooOften = "job started more than allowable limit"
 
+// runSlot works on a job, and then on those that its finishes take in its place.
+func (w *Worker) runSlot(work context.Context, c *claimed, slot Slot) {
+	defer slot.Release()
+
+	for c != nil {
+		c = w.runClaimed(work, c)
+	}
+}
+
+// runClaimed works on one job, or gives it back. It answers the job that was taken in its place.
+func (w *Worker) runClaimed(work context.Context, c *claimed) *claimed {
+	job, bad := c.job.decode()
+	h := w.hold(work, job, c.token, c.sent)
+	h.chained = w.chains()
+
+	if c.back || w.stopped.Load() {
+		w.putBack(h) // nothing has begun yet, so nobody is told of an end
+		w.held.drop(h)
+
+		return nil
+	}
+
+	w.execute(h, bad)
+
+	return h.next
+}
+
+// chains: finishes may take the next jobs, since all slots are this worker's own and nobody wants to be asked before.
+func (w *Worker) chains() bool { return w.slots != nil && w.opts.BeforeClaim == nil }
+
 // execute runs one job from its start to the write of its outcome. bad is set if the job's options could not be read.
 func (w *Worker) execute(h *hold, bad error) {
 	w.watch.JobStarted(h.job)
@@ -23,7 +53,7 @@ func (w *Worker) end(h *hold, outcome Outcome) {
 	w.log.Debug("job ended", slog.String("job_id", h.job.ID), slog.String("outcome", string(outcome)))
 	w.watch.JobEnded(h.job, outcome)
 
-	if w.heldBack.Load() {
+	if w.heldBack.Load() && h.next == nil {
 		w.wakeNext(h)
 	}
 }

@@ -32,21 +32,69 @@ const (
 // So an idle worker holds no slot, a claimed job never waits for one, and no wake-up is lost.
 type fetcher struct {
 	w       *Worker
-	serial  int       // of the next claim; makes its token
+	want    int       // slots of the next claim; see slots
 	drained bool      // the last claim found nothing: block before the next one
 	due     int64     // ms at which the first delayed job is due, 0 = not known
 	popped  bool      // we popped a wake-up that no claim has followed yet
 	limited time.Time // the rate limit forbids claims until then
-	doubts  []doubt   // claims whose answer was lost
+	open    []doubt   // claims whose answer was lost, this fetcher's and those made by finishes
 	trouble *backoff
 	refused *backoff
 	failing bool // Redis fails: log changes only
 }
 
-// doubt is a claim that may have made a job active under our token.
+// claimed is a job that is ours, before its hold is made.
+type claimed struct {
+	job   takenJob
+	token string
+	sent  time.Time
+	back  bool // the worker was stopped meanwhile: nothing has begun yet, and the job goes back
+}
+
+// doubt is a claim that may have made jobs active under our token.
 type doubt struct {
 	token   string
 	checked time.Time // first look that found nothing; zero: none yet
+}
+
+// doubts are those that the fetcher has not seen yet. While any is open no finish takes jobs, so that slots come free for what is found.
+type doubts struct {
+	mu   sync.Mutex
+	list []doubt
+	n    int // with those that the fetcher looks into
+}
+
+func (d *doubts) add(token string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	d.list = append(d.list, doubt{token: token})
+	d.n++
+}
+
+func (d *doubts) any() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	return d.n > 0
+}
+
+// fetch hands the new ones over.
+func (d *doubts) fetch() []doubt {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	list := d.list
+	d.list = nil
+
+	return list
+}
+
+func (d *doubts) settled() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	d.n--
 }
 
 // fetchState is what Status tells of the fetcher, who writes it.
@@ -72,6 +120,7 @@ func (f *fetchState) snapshot() WorkerStatus {
 func newFetcher(w *Worker) *fetcher {
 	return &fetcher{
 		w:       w,
+		want:    1,
 		trouble: newBackoff(fetchPauseFirst, fetchPauseMost),
 		refused: newBackoff(refusalFirst, refusalMost),
 	}
@@ -284,19 +333,17 @@ func (f *fetcher) runRewake(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// claim asks for the next job while holding a slot.
+// claim asks for the next jobs while holding a slot for each.
 func (f *fetcher) claim(ctx, work context.Context, slot Slot) error {
-	token := f.w.id + ":" + strconv.Itoa(f.serial)
-	f.serial++
-	sent := time.Now()
+	slots, token, sent := f.slots(slot), f.w.newToken(), time.Now()
 
-	reply, err := f.take(ctx, token)
+	reply, err := f.take(ctx, token, len(slots))
 	if err != nil {
-		slot.Release()
+		releaseAll(slots)
 
 		f.drained = false
 		if uncertain(err) {
-			f.doubts = append(f.doubts, doubt{token: token})
+			f.w.doubts.add(token)
 		}
 
 		return err
@@ -304,33 +351,53 @@ func (f *fetcher) claim(ctx, work context.Context, slot Slot) error {
 
 	f.succeed(reply)
 
-	if reply.kind != "job" {
-		slot.Release()
-		f.idle(reply)
-
-		return nil
+	for i := range reply.jobs[:min(len(reply.jobs), len(slots))] {
+		f.start(ctx, work, &claimed{job: reply.jobs[i], token: token, sent: sent}, slots[i])
 	}
 
-	f.drained, f.popped, f.due = false, false, 0
-	f.start(ctx, work, reply, token, sent, slot)
+	releaseAll(slots[len(reply.jobs):])
+	f.proceed(reply)
 
 	return nil
 }
 
-func (f *fetcher) take(ctx context.Context, token string) (*taken, error) {
+// slots adds further slots to the first one. A gate of the caller's is asked for one at a time, since what we hold for the time of a claim
+// the others miss. Of our own, claims that find all that they ask for are followed by larger ones; after an idle time a single job costs
+// no more than one, and a burst spreads over the fleet.
+func (f *fetcher) slots(first Slot) []Slot {
+	all := []Slot{first}
+	if !f.w.chains() {
+		return all
+	}
+
+	for len(all) < f.want {
+		s, ok := f.w.gate.TryClaim()
+		if !ok {
+			break
+		}
+
+		all = append(all, s)
+	}
+
+	return all
+}
+
+func releaseAll(slots []Slot) {
+	for _, s := range slots {
+		s.Release()
+	}
+}
+
+func (f *fetcher) take(ctx context.Context, token string, most int) (*taken, error) {
 	// A claim that has been sent is not abandoned for a drain: its job would be active without a worker.
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
 	defer cancel()
 
 	o := &f.w.opts
-
-	var limitMax, limitDuration string
-	if l := o.Limiter; l != nil {
-		limitMax, limitDuration = strconv.Itoa(l.Max), formatMillis(toMillis(l.Duration))
-	}
+	limitMax, limitDuration := o.Limiter.args()
 
 	reply, err := f.w.scripts.take.run(bound, f.w.claims, f.w.keys,
-		time.Now().UnixMilli(), token, o.LockDuration.Milliseconds(), o.WorkerName, limitMax, limitDuration)
+		time.Now().UnixMilli(), token, o.LockDuration.Milliseconds(), o.WorkerName, limitMax, limitDuration, most)
 	if err != nil {
 		return nil, err
 	}
@@ -338,45 +405,64 @@ func (f *fetcher) take(ctx context.Context, token string) (*taken, error) {
 	return parseTaken(reply)
 }
 
+// args are those of a script; none is "".
+func (l *Limiter) args() (most, duration string) {
+	if l == nil {
+		return "", ""
+	}
+
+	return strconv.Itoa(l.Max), formatMillis(toMillis(l.Duration))
+}
+
 // claimOne is a claim without slots, for those who pull; nil if there is no job.
 func (f *fetcher) claimOne(ctx context.Context) (h *hold, bad, err error) {
-	token := f.w.id + ":" + strconv.Itoa(f.serial)
-	f.serial++
-	sent := time.Now()
+	token, sent := f.w.newToken(), time.Now()
 
-	reply, err := f.take(ctx, token)
+	reply, err := f.take(ctx, token, 1)
 	if err != nil {
 		f.drained = false
 		return nil, nil, err
 	}
 
 	f.succeed(reply)
+	f.proceed(reply)
 
-	if reply.kind != "job" {
-		f.idle(reply)
+	if len(reply.jobs) == 0 {
 		return nil, nil, nil
 	}
 
-	f.drained, f.popped, f.due = false, false, 0
-	job, bad := decodeJob(reply.id, reply.fields)
+	job, bad := reply.jobs[0].decode()
 
 	return f.w.hold(context.WithoutCancel(ctx), job, token, sent), bad, nil
 }
 
-// idle follows a claim that found nothing.
+// proceed draws the conclusions from a claim's end.
+func (f *fetcher) proceed(reply *taken) {
+	if reply.end == tookAll {
+		f.drained, f.popped, f.due = false, false, 0
+		f.want = min(2*f.want, exchangeMost)
+
+		return
+	}
+
+	f.want = 1
+	f.idle(reply)
+}
+
+// idle follows a claim that found less than it asked for.
 func (f *fetcher) idle(reply *taken) {
 	f.popped = false
 	f.due = 0
 
-	if reply.kind != "held" {
+	if reply.end != tookHeld {
 		f.w.heldBack.Store(false)
 	}
 
 	switch {
-	case reply.kind == "held" && !f.w.heldBack.Swap(true):
+	case reply.end == tookHeld && !f.w.heldBack.Swap(true):
 		// Ends of our jobs wake us from now on; one that came between this claim and now did not, so look once more.
 		f.drained = false
-	case reply.kind == "limited":
+	case reply.end == tookLimited:
 		f.drained = false
 		f.limited = time.Now().Add(min(reply.wait, maxLimitPause))
 	default:
@@ -385,34 +471,23 @@ func (f *fetcher) idle(reply *taken) {
 	}
 }
 
-// start hands a taken job to its goroutine, which ends when the outcome has been written.
-func (f *fetcher) start(ctx, work context.Context, reply *taken, token string, sent time.Time, slot Slot) {
-	job, err := decodeJob(reply.id, reply.fields)
-	h := f.w.hold(work, job, token, sent)
-
-	if ctx.Err() != nil {
-		// Stopped while the claim was under way: nothing has begun yet, so nobody is told of an end.
-		f.w.jobs.Go(func() {
-			defer slot.Release()
-			f.w.putBack(h)
-			f.w.held.drop(h)
-		})
-
-		return
+// start hands a taken job and its slot to a goroutine, which ends when the outcome has been written and no other job follows in the slot.
+func (f *fetcher) start(ctx, work context.Context, c *claimed, slot Slot) {
+	c.back = ctx.Err() != nil // stopped while the claim was under way
+	if !c.back {
+		slot.Confirm()
 	}
 
-	slot.Confirm()
-	f.w.jobs.Go(func() {
-		defer slot.Release()
-		f.w.execute(h, err)
-	})
+	f.w.jobs.Go(func() { f.w.runSlot(work, c, slot) })
 }
 
 // settleDoubts looks for jobs that a claim made active although its answer never came, and runs them. A late command may still be on its
 // way when Redis is back, so each doubt is looked into twice, a second apart. If no slot is free, stalled handling has the job.
 func (f *fetcher) settleDoubts(ctx, work context.Context) error {
-	for i := 0; i < len(f.doubts); {
-		d := &f.doubts[i]
+	f.open = append(f.open, f.w.doubts.fetch()...)
+
+	for i := 0; i < len(f.open); {
+		d := &f.open[i]
 		if !d.checked.IsZero() && time.Since(d.checked) < time.Second {
 			i++
 			continue
@@ -435,28 +510,45 @@ func (f *fetcher) settleDoubts(ctx, work context.Context) error {
 			continue
 		}
 
-		f.doubts = append(f.doubts[:i], f.doubts[i+1:]...)
+		f.open = append(f.open[:i], f.open[i+1:]...)
+		f.w.doubts.settled()
 	}
 
 	return nil
 }
 
+// reclaim starts the jobs of a doubtful claim, the first in the slot. Jobs for which there is no slot go back to the queue.
 func (f *fetcher) reclaim(ctx, work context.Context, token string, slot Slot) (bool, error) {
 	sent := time.Now()
 
-	reply, err := f.findClaimed(ctx, token)
-	if err != nil || reply == nil {
+	jobs, err := f.findClaimed(ctx, token)
+	if err != nil || len(jobs) == 0 {
 		slot.Release()
 		return false, err
 	}
 
-	f.w.log.Info("found the job of a claim whose answer was lost", slog.String("job_id", reply.id))
-	f.start(ctx, work, reply, token, sent, slot)
+	for i, job := range jobs {
+		f.w.log.Info("found the job of a claim whose answer was lost", slog.String("job_id", job.id))
+
+		c := &claimed{job: job, token: token, sent: sent}
+		if i == 0 {
+			f.start(ctx, work, c, slot)
+			continue
+		}
+
+		if more, ok := f.w.gate.TryClaim(); ok {
+			f.start(ctx, work, c, more)
+			continue
+		}
+
+		c.back = true
+		f.w.jobs.Go(func() { f.w.runClaimed(work, c) }) // ends when the job has been given back
+	}
 
 	return true, nil
 }
 
-func (f *fetcher) findClaimed(ctx context.Context, token string) (*taken, error) {
+func (f *fetcher) findClaimed(ctx context.Context, token string) ([]takenJob, error) {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
 	defer cancel()
 
@@ -465,15 +557,7 @@ func (f *fetcher) findClaimed(ctx context.Context, token string) (*taken, error)
 		return nil, err
 	}
 
-	parts, _ := reply.([]any)
-	if len(parts) < 2 {
-		return nil, nil
-	}
-
-	t := &taken{kind: "job"}
-	t.setJob(parts)
-
-	return t, nil
+	return parseJobs(reply), nil
 }
 
 // leave is the fetcher's last act: what it popped and can't follow wakes others, and what it may have claimed goes back. It does not
@@ -483,20 +567,29 @@ func (f *fetcher) leave(work context.Context) {
 		return
 	}
 
-	for _, d := range f.doubts {
-		if slot, ok := f.w.gate.TryClaim(); ok {
-			// The ended context makes start put the job back.
-			ended, cancel := context.WithCancel(context.WithoutCancel(work))
-			cancel()
-
-			_, _ = f.reclaim(ended, work, d.token, slot) // else stalled handling has it
-		}
-	}
+	f.giveBackDoubtful(work)
 
 	// Also without a popped marker of our own: the interrupted block may have popped one whose answer we did not see.
 	if err := f.runRewake(work, leaveTimeout); err != nil {
 		f.w.log.Debug("wake-up not put back", slog.Any("error", err))
 	}
+}
+
+// giveBackDoubtful puts back what claims without an answer may have taken.
+func (f *fetcher) giveBackDoubtful(work context.Context) {
+	// The ended context makes start put the job back.
+	ended, cancel := context.WithCancel(context.WithoutCancel(work))
+	cancel()
+
+	f.open = append(f.open, f.w.doubts.fetch()...)
+
+	for _, d := range f.open {
+		if slot, ok := f.w.gate.TryClaim(); ok {
+			_, _ = f.reclaim(ended, work, d.token, slot) // else stalled handling has it
+		}
+	}
+
+	f.open = nil
 }
 
 func (f *fetcher) succeed(reply *taken) {
@@ -507,13 +600,21 @@ func (f *fetcher) succeed(reply *taken) {
 		f.w.log.Info("Redis is back, fetching goes on")
 	}
 
+	f.w.noteTake(reply)
+}
+
+// noteTake tells of an answered claim.
+func (w *Worker) noteTake(reply *taken) {
 	if reply.gone > 0 {
-		f.w.log.Warn("threw away ids of jobs that do not exist", slog.Int("count", reply.gone))
+		w.log.Warn("threw away ids of jobs that do not exist", slog.Int("count", reply.gone))
 	}
 
-	f.w.state.set(func(s *WorkerStatus) { s.LastFetch = time.Now() })
-	f.w.watch.FetchDone(reply.kind == "job")
+	w.state.set(func(s *WorkerStatus) { s.LastFetch = time.Now() })
+	w.watch.FetchDone(len(reply.jobs) > 0)
 }
+
+// newToken is the token of one claim; the jobs that it takes share it.
+func (w *Worker) newToken() string { return w.id + ":" + strconv.FormatInt(w.claimed.Add(1)-1, 10) }
 
 func (f *fetcher) fail(ctx context.Context, err error) {
 	f.w.watch.FetchFailed(err)

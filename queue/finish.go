@@ -20,7 +20,7 @@ func random() float64 { return rand.Float64() }
 
 // settle writes an outcome and keeps trying until it is written, refused, or the lock must be gone. doubt: an earlier try may have been
 // written although its answer was lost. The lock is renewed meanwhile, so that a finish outlives a short outage of Redis.
-func (w *Worker) settle(h *hold, write func(context.Context) error) (doubt bool, err error) {
+func (w *Worker) settle(h *hold, write func() error) (doubt bool, err error) {
 	h.startFinish()
 
 	pause := newBackoff(finishPauseFirst, finishPauseMost)
@@ -31,7 +31,7 @@ func (w *Worker) settle(h *hold, write func(context.Context) error) (doubt bool,
 			return doubt, fmt.Errorf("%w before its outcome was written: %w", ErrLockLost, errOrNone(err))
 		}
 
-		err = w.writeOnce(h, write)
+		err = write()
 		if err == nil {
 			return doubt, nil
 		}
@@ -40,7 +40,7 @@ func (w *Worker) settle(h *hold, write func(context.Context) error) (doubt bool,
 			return doubt, err
 		}
 
-		doubt = doubt || uncertain(err)
+		doubt = doubt || uncertain(err) && !errors.Is(err, errNotSent)
 
 		if !told {
 			told = true
@@ -200,7 +200,7 @@ func (w *Worker) runDelay(ctx context.Context, h *hold, d time.Duration, free bo
 // move writes an outcome after which the job waits again. If an earlier try's answer was lost and the lock is gone now, that try has
 // done it: nobody else takes the lock from a job that is ours.
 func (w *Worker) move(h *hold, write func(context.Context) error) error {
-	doubt, err := w.settle(h, write)
+	doubt, err := w.settle(h, func() error { return w.writeOnce(h, write) })
 	if doubt && (errors.Is(err, ErrLockLost) || errors.Is(err, ErrJobNotFound)) && isRefusal(err) {
 		return nil
 	}
@@ -211,17 +211,10 @@ func (w *Worker) move(h *hold, write func(context.Context) error) error {
 // finish writes a final outcome. The second run of a finish whose answer was lost finds no lock: the job's state tells whether the first
 // one did it.
 func (w *Worker) finish(h *hold, target string, value []byte, keep *Keep, fields []any) error {
-	now := time.Now().UnixMilli()
-	count, age, limit := keep.args()
-	args := append([]any{
-		h.job.ID, now, target, value, h.token, count, age, limit, h.job.Opts.Attempts, w.opts.MetricsPoints, "", "", "", "", "",
-	}, fields...)
+	e := h.final(target, value, keep, fields)
 
-	doubt, err := w.settle(h, func(ctx context.Context) error {
-		_, err := w.scripts.finish.code(ctx, w.client, w.keys, h.job.ID, args...)
-		return err
-	})
-	if err != nil && doubt && isRefusal(err) && w.finishedBefore(h, target, now) {
+	doubt, err := w.settle(h, func() error { return w.exchange.write(e) })
+	if err != nil && doubt && isRefusal(err) && w.finishedBefore(h, target, e.now) {
 		return nil
 	}
 

@@ -84,6 +84,14 @@ func (g *Slots) Resize(n int) {
 	g.announce()
 }
 
+// surplus is how many more slots are taken than there are, after a Resize.
+func (g *Slots) surplus() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	return max(g.taken-g.size, 0)
+}
+
 func (g *Slots) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

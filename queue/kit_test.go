@@ -117,16 +117,16 @@ func (k *kit) add(q *Queue, name string, data any, o JobOptions) string {
 func (k *kit) take(w *Worker, token string) *hold {
 	k.t.Helper()
 
-	reply, err := newFetcher(w).take(k.t.Context(), token)
+	reply, err := newFetcher(w).take(k.t.Context(), token, 1)
 	if err != nil {
 		k.t.Fatal(err)
 	}
 
-	if reply.kind != "job" {
+	if len(reply.jobs) == 0 {
 		return nil
 	}
 
-	j, err := decodeJob(reply.id, reply.fields)
+	j, err := reply.jobs[0].decode()
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -21,6 +21,9 @@ type hold struct {
 	cancel context.CancelCauseFunc
 	gone   chan struct{} // closed when lost
 
+	chained bool     // its slot may go on with a job that its finish takes
+	next    *claimed // that job; set by the finish
+
 	mu        sync.Mutex
 	until     time.Time // the lock may be gone from then on: reckoned from before the call that set it
 	renewed   time.Time
@@ -29,10 +32,10 @@ type hold struct {
 	timer     *time.Timer // fires at until; stopped by end
 }
 
-// holds are the jobs that the worker has, by token: after a lost lock the same job can be here twice for a moment.
+// holds are the jobs that the worker has: after a lost lock the same job can be here twice for a moment.
 type holds struct {
 	mu  sync.Mutex
-	all map[string]*hold
+	all map[*hold]struct{}
 }
 
 // hold registers a taken job: its lock is renewed from now on, and reckoned to end LockDuration after the claim was sent.
@@ -49,10 +52,10 @@ func (w *Worker) hold(work context.Context, j *Job, token string, sent time.Time
 	defer w.held.mu.Unlock()
 
 	if w.held.all == nil {
-		w.held.all = make(map[string]*hold)
+		w.held.all = make(map[*hold]struct{})
 	}
 
-	w.held.all[token] = h
+	w.held.all[h] = struct{}{}
 
 	return h
 }
@@ -60,7 +63,7 @@ func (w *Worker) hold(work context.Context, j *Job, token string, sent time.Time
 // drop ends a hold and frees what it has.
 func (s *holds) drop(h *hold) {
 	s.mu.Lock()
-	delete(s.all, h.token)
+	delete(s.all, h)
 	s.mu.Unlock()
 
 	h.mu.Lock()
@@ -74,7 +77,7 @@ func (s *holds) find(id string) *hold {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	for _, h := range s.all {
+	for h := range s.all {
 		if h.job.ID == id && !h.isLost() {
 			return h
 		}
@@ -90,7 +93,7 @@ func (s *holds) older(than time.Duration, now time.Time) []*hold {
 
 	var due []*hold
 
-	for _, h := range s.all {
+	for h := range s.all {
 		h.mu.Lock()
 		if !h.lost && now.Sub(h.renewed) >= than {
 			due = append(due, h)
@@ -107,7 +110,7 @@ func (s *holds) summary(now time.Time) (active int, lowest time.Duration) {
 
 	first := true
 
-	for _, h := range s.all {
+	for h := range s.all {
 		h.mu.Lock()
 		left := max(h.until.Sub(now), 0)
 		h.mu.Unlock()

@@ -5,56 +5,67 @@ import (
 	"time"
 )
 
-// taken is the answer of the take script.
+// Why a take ended; see take() in lua/include/take.lua.
+const (
+	tookAll     = "full"
+	tookLimited = "limited"
+	tookHeld    = "held"
+	tookNone    = "none"
+)
+
+// taken is the answer of a take.
 type taken struct {
-	kind   string // job, limited, held, none
-	id     string
-	fields map[string]string
-	wait   time.Duration // limited: how long
-	due    int64         // none: ms of the first delayed job, 0 = there is none
-	gone   int           // ids without a job that were thrown away
+	end  string // tookAll, …
+	jobs []takenJob
+	wait time.Duration // tookLimited: how long
+	due  int64         // tookNone: ms of the first delayed job, 0 = there is none
+	gone int           // ids without a job that were thrown away
 }
+
+// takenJob is a job that has just become ours, as it came.
+type takenJob struct {
+	id     string
+	fields []any // field, value, …
+}
+
+func (t *takenJob) decode() (*Job, error) { return decodeJob(t.id, pairs(t.fields)) }
 
 func parseTaken(reply any) (*taken, error) {
 	parts, ok := reply.([]any)
-	if !ok || len(parts) == 0 {
+	if !ok || len(parts) < 4 {
 		return nil, fmt.Errorf("take: %w: %T", errBadReply, reply)
 	}
 
 	t := &taken{}
-	t.kind, _ = parts[0].(string)
+	t.end, _ = parts[0].(string)
+	n, _ := parts[1].(int64)
+	gone, _ := parts[2].(int64)
+	t.gone = int(gone)
+	t.jobs = parseJobs(parts[3])
 
-	integer := func(i int) int64 {
-		if i >= len(parts) {
-			return 0
-		}
-
-		n, _ := parts[i].(int64)
-
-		return n
-	}
-
-	switch t.kind {
-	case "job":
-		t.setJob(parts[1:])
-		t.gone = int(integer(3))
-	case "limited":
-		t.wait = time.Duration(integer(1)) * time.Millisecond
-	case "none":
-		t.due, t.gone = integer(1), int(integer(2))
-	case "held":
+	switch t.end {
+	case tookAll, tookHeld:
+	case tookLimited:
+		t.wait = time.Duration(n) * time.Millisecond
+	case tookNone:
+		t.due = n
 	default:
-		return nil, fmt.Errorf("take: %w: %q", errBadReply, t.kind)
+		return nil, fmt.Errorf("take: %w: %q", errBadReply, t.end)
 	}
 
 	return t, nil
 }
 
-func (t *taken) setJob(parts []any) {
-	t.id, _ = parts[0].(string)
+// parseJobs reads id, fields, id, fields, …
+func parseJobs(reply any) []takenJob {
+	flat, _ := reply.([]any)
+	jobs := make([]takenJob, 0, len(flat)/2)
 
-	if len(parts) > 1 {
-		flat, _ := parts[1].([]any)
-		t.fields = pairs(flat)
+	for i := 0; i+1 < len(flat); i += 2 {
+		id, _ := flat[i].(string)
+		fields, _ := flat[i+1].([]any)
+		jobs = append(jobs, takenJob{id: id, fields: fields})
 	}
+
+	return jobs
 }

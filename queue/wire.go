@@ -278,6 +278,11 @@ func (k *Keep) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// all: everything is kept.
+func (k *Keep) all() bool {
+	return k == nil || !k.Now && k.Count <= 0 && k.Age <= 0 && !k.ageZero
+}
+
 // args are count, age and limit of the finish script; "" means no such rule.
 func (k *Keep) args() (count, age, limit string) {
 	switch {

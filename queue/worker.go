@@ -143,6 +143,10 @@ type Worker struct {
 	renew  *line // extend
 
 	started  atomic.Bool
+	stopped  atomic.Bool // nothing is taken any more
+	claimed  atomic.Int64
+	doubts   doubts
+	exchange exchange
 	draining chan struct{} // closed by Drain
 	drain    sync.Once
 	jobs     sync.WaitGroup // running jobs
@@ -204,6 +208,7 @@ func NewWorker(o WorkerOptions, h Handler) (*Worker, error) {
 		w.gate = w.slots
 	}
 
+	w.exchange.w = w
 	w.connect()
 
 	return w, nil
@@ -244,7 +249,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	actors.Go(func() { w.renewLocks(aside) })
 	actors.Go(func() { w.checkStalled(aside) })
 
-	w.fetchUntilStopped(ctx)
+	f := w.fetchUntilStopped(ctx)
+	w.jobs.Wait()
+	f.giveBackDoubtful(ctx) // of claims that were made with the last finishes
 	w.jobs.Wait()
 	stopAside()
 	actors.Wait()
@@ -258,7 +265,7 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // fetchUntilStopped runs the fetcher; Drain and the end of ctx stop it, also while it blocks in Redis.
-func (w *Worker) fetchUntilStopped(ctx context.Context) {
+func (w *Worker) fetchUntilStopped(ctx context.Context) *fetcher {
 	fetching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 
@@ -272,12 +279,16 @@ func (w *Worker) fetchUntilStopped(ctx context.Context) {
 		case <-fetching.Done():
 		}
 
+		w.stopped.Store(true)
 		w.block.close()
 	})
 
-	newFetcher(w).run(fetching, ctx)
+	f := newFetcher(w)
+	f.run(fetching, ctx)
 	stop(ErrDraining)
 	guard.Wait()
+
+	return f
 }
 
 func (w *Worker) disconnect() {
@@ -288,7 +299,10 @@ func (w *Worker) disconnect() {
 }
 
 // Drain stops fetching at once. Running jobs go on with their locks renewed, and Run returns nil when the last of them has ended.
-func (w *Worker) Drain() { w.drain.Do(func() { close(w.draining) }) }
+func (w *Worker) Drain() {
+	w.stopped.Store(true)
+	w.drain.Do(func() { close(w.draining) })
+}
 
 // CancelJob ends the context of a running job with the cause; false if the worker does not run it. What becomes of the job is up to the
 // error that its handler returns then.

@@ -22,9 +22,9 @@ emit_trimmed(q, "delayed", "jobId", id, "delay", now + delay)
 
 if ARGV[6] == "1" then
   local got = take(q, {
-    now = now, token = ARGV[3], lock_ms = ARGV[7], worker = ARGV[8], max = ARGV[9], duration = ARGV[10],
-  })
-  if got[1] == "job" then
+    now = ARGV[2], token = ARGV[3], lock_ms = ARGV[7], worker = ARGV[8], max = ARGV[9], duration = ARGV[10],
+  }, 1)
+  if got[1] == "full" then
     return got
   end
 end

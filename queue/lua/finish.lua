@@ -1,76 +1,79 @@
 -- include: keep
 -- include: lock
 -- include: take
--- finish.lua: an active job ends as completed or failed. The parent, the deduplication and the keep rules are served in the same step.
+-- finish.lua: active jobs end as completed or failed, each with its parent, its deduplication and its keep rule served in the same step;
+-- then the next jobs are taken, if the caller asks for some.
 --
 -- KEYS[1]  queue base
--- ARGV     1 id            2 now ms                3 "completed" or "failed"   4 return value (JSON) or failed reason (raw text)
---          5 token         6 keep count or ""      7 keep age s or ""          8 keep limit or ""
---          9 attempts allowed                     10 metrics points kept, 0 = none
---         11 "1" = take the next job in the same step, by 12 lock ms, 13 worker name, 14 limiter max, 15 limiter duration
---         16… extra fields of the job: name, value, …
--- Returns  0 | the answer of take() | -1 no such job | -2 no lock | -3 not active | -4 pending children | -6 another's lock |
---          -9 failed children
-local q = KEYS[1]
-local id, now, target, value, token = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
-local keep_count, keep_age, keep_limit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local job = q .. id
+-- ARGV     1 metrics points kept, 0 = none
+--          2 how many jobs to take, at most as many as have ended, by 3 now ms, 4 token, 5 lock ms, 6 worker name, 7 limiter max,
+--          8 limiter duration
+--          9… each job: id, token, now ms, return value (JSON) or failed reason (raw text), and how it ends: "" = completed, kept for ever;
+--          else "state count age limit attempts n", state c(ompleted) or f(ailed), "-" = no such rule, and n extra values: fields
+--          of the job, name, value, …
+-- Returns  {{an answer for each job}, answer of take() or nothing}; an answer is 0 | -1 no such job | -2 no lock | -3 not active |
+--          -4 pending children | -6 another's lock | -9 failed children
+local q, points = KEYS[1], tonumber(ARGV[1])
 
-if redis.call("EXISTS", job) == 0 then
-  return -1
+-- What many jobs have in common is written once, in the order of the jobs: kept are those that are completed without a rule.
+local locks, ids, kept = {}, {}, {}
+
+local function flush_kept()
+  if kept[1] then
+    redis.call("ZADD", q .. "completed", unpack(kept))
+    kept = {}
+  end
 end
-if target == "completed" then
+
+local function flush()
+  if locks[1] then
+    redis.call("DEL", unpack(locks))
+    redis.call("SREM", q .. "stalled", unpack(ids))
+  end
+  flush_kept()
+end
+
+-- read answers the job that begins at ARGV[at], and where the next one does.
+local function read(at)
+  local e = { id = ARGV[at], token = ARGV[at + 1], now = ARGV[at + 2], value = ARGV[at + 3], target = "completed", first = at + 5, last = at + 4 }
+  if ARGV[at + 4] ~= "" then
+    local state, count, age, limit, attempts, n = string.match(ARGV[at + 4], "^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$")
+    e.rule, e.target = true, state == "c" and "completed" or "failed"
+    e.count, e.age, e.limit, e.attempts = tonumber(count), tonumber(age), tonumber(limit), tonumber(attempts)
+    e.last = e.last + tonumber(n)
+  end
+  return e, e.last + 1
+end
+
+-- children answers what a job's children have against its completion.
+local function children(job)
+  if redis.call("EXISTS", job .. ":dependencies", job .. ":unsuccessful") == 0 then
+    return 0
+  end
   if redis.call("SCARD", job .. ":dependencies") ~= 0 then
     return -4
   end
-  if redis.call("ZCARD", job .. ":unsuccessful") ~= 0 then
-    return -9
+  return redis.call("ZCARD", job .. ":unsuccessful") ~= 0 and -9 or 0
+end
+
+-- leave takes the job off the active list: 0, -2, -3 or -6.
+local function leave(job, e)
+  if e.token ~= "0" then
+    local owner = redis.call("GET", job .. ":lock")
+    if owner ~= e.token then
+      return owner and -6 or -2
+    end
+    locks[#locks + 1] = job .. ":lock"
+    ids[#ids + 1] = e.id
   end
-end
-local fault = leave_active(q, id, token, 16)
-if fault < 0 then
-  return fault
-end
-trim_events(q)
-
-local dedup = redis.call("HGET", job, "deid")
-if dedup then
-  dedup_freed(q, dedup, id)
-  dedup_next(q, dedup, now)
-end
-
-local x = parent_of(job)
-if x and target == "completed" then
-  child_completed(x, job, value, now)
-elseif x then
-  child_failed(x, job, value, now)
-end
-
-local made = redis.call("HINCRBY", job, "atm", 1)
-
-if keep_count == 0 then
-  child_gone(q, job, false)
-  drop_keys(job)
-else
-  redis.call("ZADD", q .. target, now, id)
-  redis.call("HSET", job, target == "completed" and "returnvalue" or "failedReason", value, "finishedOn", now)
-  if target == "failed" then
-    redis.call("HDEL", job, "defa")
+  if e.last > e.first then
+    redis.call("HSET", job, unpack(ARGV, e.first, e.last))
   end
-  keep_newest(q, q .. target, now, keep_age, keep_count, keep_limit)
-end
-
-if target == "completed" then
-  emit(q, "completed", "jobId", id, "returnvalue", value, "prev", "active")
-else
-  emit(q, "failed", "jobId", id, "failedReason", value, "prev", "active")
-  if made >= (tonumber(ARGV[9]) or 0) then
-    emit(q, "retries-exhausted", "jobId", id, "attemptsMade", made)
-  end
+  return redis.call("LREM", q .. "active", -1, e.id) == 0 and -3 or 0
 end
 
 -- count_minute books the job in the per-minute series; a gap is booked on its oldest minute.
-local function count_minute(points)
+local function count_minute(target, now)
   local key = q .. "metrics:" .. target
   local before = redis.call("HINCRBY", key, "count", 1) - 1
   local last = redis.call("HMGET", key, "prevTS", "prevCount")
@@ -78,7 +81,7 @@ local function count_minute(points)
     redis.call("HSET", key, "prevTS", now, "prevCount", 0)
     return
   end
-  local minutes = math.min(math.floor(now / 60000) - math.floor(tonumber(last[1]) / 60000), points)
+  local minutes = math.min(math.floor(tonumber(now) / 60000) - math.floor(tonumber(last[1]) / 60000), points)
   if minutes <= 0 then
     return
   end
@@ -90,22 +93,102 @@ local function count_minute(points)
   redis.call("HSET", key, "prevCount", before, "prevTS", now)
 end
 
-local points = tonumber(ARGV[10]) or 0
-if points > 0 then
-  count_minute(points)
+-- store leaves the end in the job's hash and its id among the finished ones, or nothing at all, as its rule says.
+local function store(job, e, made)
+  if e.count == 0 then
+    child_gone(q, job, false)
+    drop_keys(job)
+    return
+  end
+  redis.call("HSET", job, "atm", made, e.target == "completed" and "returnvalue" or "failedReason", e.value, "finishedOn", e.now)
+  if not e.rule then
+    kept[#kept + 1] = e.now
+    kept[#kept + 1] = e.id
+    return
+  end
+  flush_kept()
+  redis.call("ZADD", q .. e.target, e.now, e.id)
+  if e.target == "failed" then
+    redis.call("HDEL", job, "defa")
+  end
+  keep_newest(q, q .. e.target, tonumber(e.now), e.age, e.count, e.limit)
 end
 
-if ARGV[11] == "1" then
-  local got = take(q, {
-    now = now, token = token, lock_ms = ARGV[12], worker = ARGV[13], max = ARGV[14], duration = ARGV[15],
-  })
-  if got[1] ~= "none" or got[2] > 0 then
-    return got
+local function announce(e, made)
+  if e.target == "completed" then
+    emit(q, "completed", "jobId", e.id, "returnvalue", e.value, "prev", "active")
+    return
+  end
+  emit(q, "failed", "jobId", e.id, "failedReason", e.value, "prev", "active")
+  if made >= (e.attempts or 0) then
+    emit(q, "retries-exhausted", "jobId", e.id, "attemptsMade", made)
   end
 end
 
-if redis.call("LLEN", q .. "wait") == 0 and redis.call("LLEN", q .. "active") == 0
+local trimmed = false
+
+local function finish(e)
+  local job = q .. e.id
+  local hash = redis.call("HMGET", job, "ats", "atm", "deid", "parentKey")
+  if not hash[1] and redis.call("EXISTS", job) == 0 then
+    return -1
+  end
+  local fault = e.target == "completed" and children(job) or 0
+  if fault == 0 then
+    fault = leave(job, e)
+  end
+  if fault < 0 then
+    return fault
+  end
+  if not trimmed then
+    trim_events(q)
+    trimmed = true
+  end
+
+  if hash[3] then
+    dedup_freed(q, hash[3], e.id)
+    dedup_next(q, hash[3], tonumber(e.now))
+  end
+  local x = hash[4] and parent_of(job)
+  if x and e.target == "completed" then
+    child_completed(x, job, e.value, tonumber(e.now))
+  elseif x then
+    child_failed(x, job, e.value, tonumber(e.now))
+  end
+
+  local made = (tonumber(hash[2] or nil) or 0) + 1
+  store(job, e, made)
+  announce(e, made)
+  if points > 0 then
+    count_minute(e.target, e.now)
+  end
+  return 0
+end
+
+local answers, ended, at = {}, 0, 9
+while at <= #ARGV do
+  local e
+  e, at = read(at)
+  local answer = finish(e)
+  answers[#answers + 1] = answer
+  if answer == 0 then
+    ended = ended + 1
+  end
+end
+flush()
+
+local most = math.min(ended, tonumber(ARGV[2]))
+if most > 0 then
+  local got = take(q, {
+    now = ARGV[3], token = ARGV[4], lock_ms = ARGV[5], worker = ARGV[6], max = ARGV[7], duration = ARGV[8],
+  }, most)
+  if got[1] ~= "none" or got[2] > 0 or got[4][1] then
+    return { answers, got }
+  end
+end
+
+if ended > 0 and redis.call("LLEN", q .. "active") == 0 and redis.call("LLEN", q .. "wait") == 0
   and redis.call("ZCARD", q .. "prioritized") == 0 then
   emit(q, "drained")
 end
-return 0
+return { answers }

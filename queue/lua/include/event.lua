@@ -1,14 +1,14 @@
+-- include: meta
 -- event.lua: entries of a queue's event stream.
--- q is always a queue's base: prefix, name and the last colon.
 
 -- max_events answers the length bound of the stream; it is written down when nobody has set one yet.
 local function max_events(q)
-  local n = redis.call("HGET", q .. "meta", "opts.maxLenEvents")
-  if n then
-    return n
+  local meta = meta_of(q)
+  if not meta.events then
+    redis.call("HSET", q .. "meta", "opts.maxLenEvents", "10000")
+    meta.events = "10000"
   end
-  redis.call("HSET", q .. "meta", "opts.maxLenEvents", "10000")
-  return "10000"
+  return meta.events
 end
 
 -- emit appends an event; the stream is left as long as it is.

@@ -5,7 +5,7 @@
 -- waiting_list names the list that takes new jobs. Major 5 moves the waiting jobs of a paused queue to "paused" and renames it back on
 -- resume, overwriting "wait": while such a list exists our jobs join it, so that neither major loses them.
 local function waiting_list(q)
-  if redis.call("HEXISTS", q .. "meta", "paused") == 1 and redis.call("EXISTS", q .. "paused") == 1 then
+  if meta_of(q).paused and redis.call("EXISTS", q .. "paused") == 1 then
     return q .. "paused"
   end
   return q .. "wait"

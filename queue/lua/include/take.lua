@@ -37,38 +37,41 @@ local function limited_for(q, max)
   return math.max(left, 0)
 end
 
--- next_id makes the next job active. Markers of old majors in the lists and ids without a hash are thrown away; the second answer is
--- how many of the latter.
-local function next_id(q)
+-- next_job makes the next job active. Answers its id and fields, and how many ids without a hash were thrown away on the way. Markers of
+-- old majors in the lists go, too.
+local function next_job(q)
   local gone = 0
-  local function sound(id)
+  local function fields_of(id)
     if string.sub(id, 1, 2) ~= "0:" then
-      if redis.call("EXISTS", q .. id) == 1 then
-        return true
+      local fields = redis.call("HGETALL", q .. id)
+      if fields[1] then
+        return fields
       end
       gone = gone + 1
     end
     redis.call("LREM", q .. "active", 1, id)
-    return false
+    return nil
   end
 
   local id = redis.call("RPOPLPUSH", q .. "wait", q .. "active")
-  while id and not sound(id) do
+  while id do
+    local fields = fields_of(id)
+    if fields then
+      return id, fields, gone
+    end
     id = redis.call("RPOPLPUSH", q .. "wait", q .. "active")
-  end
-  if id then
-    return id, gone
   end
 
   local first = redis.call("ZPOPMIN", q .. "prioritized")
   while first[1] do
     redis.call("LPUSH", q .. "active", first[1])
-    if sound(first[1]) then
-      return first[1], gone
+    local fields = fields_of(first[1])
+    if fields then
+      return first[1], fields, gone
     end
     first = redis.call("ZPOPMIN", q .. "prioritized")
   end
-  return nil, gone
+  return nil, nil, gone
 end
 
 -- count_against_limit notes a start in the running window.
@@ -78,46 +81,89 @@ local function count_against_limit(q, duration)
   end
 end
 
--- take makes the next job active for the token. By: now, token, lock_ms, worker, max, duration (the last three may be "").
--- Answers one of
---   {"job", id, {field, value, …}, gone}     taken; gone = ids thrown away because they had no hash
---   {"limited", ms}                          the rate limit forbids it that long
---   {"held"}                                 paused, or the global concurrency is used up
---   {"none", due_ms or 0, gone}              nothing there; the first delayed job is due then
-local function take(q, by)
-  local meta = redis.call("HMGET", q .. "meta", "max", "duration")
-  local max = tonumber(meta[1]) or tonumber(by.max)
-  promote(q, by.now)
-  local wait = limited_for(q, max)
-  if wait > 0 then
-    return { "limited", wait }
-  end
-  if held_back(q) then
-    return { "held" }
-  end
-
-  local id, gone = next_id(q)
-  if not id then
-    redis.call("DEL", q .. "pc")
-    local first = redis.call("ZRANGE", q .. "delayed", 0, 0, "WITHSCORES")
-    return { "none", first[2] and math.floor(tonumber(first[2]) / 4096) or 0, gone }
+-- start notes the start of a job in its hash and in its fields, as they were read, and answers whether it only is to be failed.
+local function start(job, fields, by)
+  local at, started, by_at, sentenced, ats = nil, nil, nil, false, 1
+  for i = 1, #fields, 2 do
+    local field = fields[i]
+    if field == "ats" then
+      started = i + 1
+      ats = (tonumber(fields[started]) or 0) + 1
+    elseif field == "processedOn" then
+      at = i + 1
+    elseif field == "pb" then
+      by_at = i + 1
+    elseif field == "defa" then
+      sentenced = true
+    end
   end
 
-  local job = q .. id
-  -- A job that only is to be failed starts nothing.
-  if max and redis.call("HEXISTS", job, "defa") == 0 then
-    count_against_limit(q, tonumber(by.duration) or tonumber(meta[2]))
+  local function note(place, field, value)
+    if not place then
+      place = #fields + 2
+      fields[place - 1] = field
+    end
+    fields[place] = value
   end
-  if by.token ~= "0" then
-    redis.call("SET", job .. ":lock", by.token, "PX", by.lock_ms)
-  end
-  emit(q, "active", "jobId", id, "prev", "waiting")
+  note(at, "processedOn", by.now)
+  ats = string.format("%.0f", ats)
+  note(started, "ats", ats)
   if by.worker ~= "" then
-    redis.call("HSET", job, "processedOn", by.now, "pb", by.worker)
+    note(by_at, "pb", by.worker)
+    redis.call("HSET", job, "processedOn", by.now, "pb", by.worker, "ats", ats)
   else
-    redis.call("HSET", job, "processedOn", by.now)
+    redis.call("HSET", job, "processedOn", by.now, "ats", ats)
   end
-  redis.call("HINCRBY", job, "ats", 1)
-  redis.call("ZADD", q .. "marker", 0, "0")
-  return { "job", id, redis.call("HGETALL", job), gone }
+  return sentenced
+end
+
+-- take makes up to most of the next jobs active for the token. By: now, token, lock_ms, worker, max, duration (texts; the last three may
+-- be ""). Answers {why it ended, number, gone, {id, {field, value, …}, …}}: the jobs, how many ids were thrown away because they had no
+-- hash, and as the end one of
+--   "full"     as many as were asked for
+--   "limited"  the rate limit forbids more; number: for how many ms
+--   "held"     paused, or the global concurrency is used up
+--   "none"     there is none; number: ms at which the first delayed job is due, or 0
+local function take(q, by, most)
+  local meta, jobs, gone = meta_of(q), {}, 0
+  local max = tonumber(meta.max or nil) or tonumber(by.max)
+
+  local function answer(why, number)
+    if jobs[1] then
+      set_marker(q)
+    end
+    return { why, number, gone, jobs }
+  end
+
+  promote(q, tonumber(by.now))
+  for _ = 1, most do
+    local wait = limited_for(q, max)
+    if wait > 0 then
+      return answer("limited", wait)
+    end
+    if held_back(q) then
+      return answer("held", 0)
+    end
+
+    local id, fields, thrown = next_job(q)
+    gone = gone + thrown
+    if not id then
+      redis.call("DEL", q .. "pc")
+      local first = redis.call("ZRANGE", q .. "delayed", 0, 0, "WITHSCORES")
+      return answer("none", first[2] and math.floor(tonumber(first[2]) / 4096) or 0)
+    end
+
+    local job = q .. id
+    -- A job that only is to be failed counts for no start.
+    if not start(job, fields, by) and max then
+      count_against_limit(q, tonumber(by.duration) or tonumber(meta.duration or nil))
+    end
+    if by.token ~= "0" then
+      redis.call("SET", job .. ":lock", by.token, "PX", by.lock_ms)
+    end
+    emit(q, "active", "jobId", id, "prev", "waiting")
+    jobs[#jobs + 1] = id
+    jobs[#jobs + 1] = fields
+  end
+  return answer("full", 0)
 end

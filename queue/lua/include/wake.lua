@@ -1,21 +1,31 @@
+-- include: meta
 -- wake.lua: the marker set, on which idle workers block.
 --   member "0", score 0     there may be a job to take now
 --   member "1", score ms    the earliest delayed job is due then
 
 -- held_back: the queue is paused or its global concurrency is used up, so that nobody could take a job.
 local function held_back(q)
-  local meta = redis.call("HMGET", q .. "meta", "paused", "concurrency")
-  if meta[1] then
+  local meta = meta_of(q)
+  if meta.paused then
     return true
   end
-  local most = tonumber(meta[2])
-  return most ~= nil and redis.call("LLEN", q .. "active") >= most
+  return meta.concurrency ~= nil and redis.call("LLEN", q .. "active") >= meta.concurrency
 end
 
--- wake lets one blocked worker look for a job.
+local awake = {}
+
+-- set_marker lets one blocked worker look for a job; once a call is enough.
+local function set_marker(q)
+  if not awake[q] then
+    redis.call("ZADD", q .. "marker", "0", "0")
+    awake[q] = true
+  end
+end
+
+-- wake lets one blocked worker look for a job, if there is one that may be taken.
 local function wake(q)
-  if not held_back(q) then
-    redis.call("ZADD", q .. "marker", 0, "0")
+  if not awake[q] and not held_back(q) then
+    set_marker(q)
   end
 end
 

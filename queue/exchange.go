@@ -1,0 +1,253 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	exchangeCalls = 2  // under way at once: Redis works on one while we make the next
+	exchangeMost  = 32 // jobs of one call, so that no script holds Redis up for long
+)
+
+// errNotSent: the call that would have carried this outcome was not made.
+var errNotSent = errors.New("not sent")
+
+// exchange writes final outcomes, those of many jobs in one call, and takes the next jobs in the same step. It has no goroutine: who
+// brings an outcome while fewer than exchangeCalls are under way makes a call with all outcomes that wait, and gives the task to one of
+// those that have come meanwhile when it is over.
+//
+// A worker whose capacity is its own takes as many jobs as it ends: each slot goes on with another job. Where the capacity is shared
+// with others nothing is taken here: the slot goes back to the gate first, so that the others have their chance.
+type exchange struct {
+	w *Worker
+
+	mu     sync.Mutex
+	queued []*final
+	calls  int // under way
+}
+
+// final is the final outcome of a job on its way into Redis.
+type final struct {
+	h      *hold
+	now    int64
+	value  []byte
+	rule   string // how it ends, as finish.lua reads it; "" = completed, kept for ever
+	fields []any  // of the job's hash: name, value, …
+
+	wake chan struct{} // the outcome is written or refused, or: make the next call
+	lead bool          // make the next call
+	err  error
+}
+
+// final is a final outcome of the hold. No fields and no rule means the short form.
+func (h *hold) final(target string, value []byte, keep *Keep, fields []any) *final {
+	e := &final{h: h, now: time.Now().UnixMilli(), value: value, fields: fields, wake: make(chan struct{}, 1)}
+
+	if target == keyCompleted && keep.all() && len(fields) == 0 {
+		return e
+	}
+
+	count, age, limit := keep.args()
+	e.rule = strings.Join([]string{
+		target[:1], orDash(count), orDash(age), orDash(limit), strconv.Itoa(h.job.Opts.Attempts), strconv.Itoa(len(fields)),
+	}, " ")
+
+	return e
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+
+	return s
+}
+
+// write sends the outcome once. Whether it may be sent again after an error is the caller's decision. If the hold's slot may go on, the
+// job that was taken in its place is h.next.
+func (x *exchange) write(e *final) error {
+	e.err, e.lead = nil, false
+
+	x.mu.Lock()
+	wait := x.calls == exchangeCalls
+
+	if wait {
+		x.queued = append(x.queued, e)
+	} else {
+		x.calls++
+	}
+	x.mu.Unlock()
+
+	if wait {
+		if <-e.wake; !e.lead {
+			return e.err
+		}
+	}
+
+	x.turn(e)
+
+	return e.err
+}
+
+// turn is one call, made by the goroutine of an outcome that goes with it.
+func (x *exchange) turn(own *final) {
+	runtime.Gosched() // handlers that are about to end come along
+
+	batch := x.collect(own)
+	err := x.call(batch)
+
+	for _, e := range batch[1:] {
+		e.wake <- struct{}{}
+	}
+
+	x.mu.Lock()
+	defer x.mu.Unlock()
+
+	if err != nil && !isReply(err) {
+		// A Redis that does not answer would cost each further call a timeout, one after the other.
+		for _, e := range x.queued {
+			e.err = fmt.Errorf("finish: %w: %w", errNotSent, err)
+			e.wake <- struct{}{}
+		}
+
+		x.queued = nil
+	}
+
+	if len(x.queued) == 0 {
+		x.calls--
+		return
+	}
+
+	next := x.queued[0]
+	x.queued = x.queued[1:]
+	next.lead = true
+	next.wake <- struct{}{}
+}
+
+func (x *exchange) collect(own *final) []*final {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+
+	n := min(len(x.queued), exchangeMost-1)
+	batch := append(make([]*final, 0, n+1), own)
+	batch = append(batch, x.queued[:n]...)
+	x.queued = x.queued[n:]
+
+	return batch
+}
+
+// call writes a batch and hands out what was taken. Its error, which all of the batch have then, says that it is not known what was
+// written, or that Redis refused the call.
+func (x *exchange) call(batch []*final) error {
+	w, sent := x.w, time.Now()
+	places, token := x.places(batch), ""
+
+	if places > 0 {
+		token = w.newToken()
+	}
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].h.ctx), commandTimeout)
+	defer cancel()
+
+	reply, err := w.scripts.finish.run(ctx, w.client, w.keys, x.args(batch, places, token, sent)...)
+
+	var answers []any
+
+	var got *taken
+
+	if err == nil {
+		answers, got, err = parseFinished(reply, len(batch))
+	}
+
+	if err != nil {
+		if places > 0 && uncertain(err) {
+			w.doubts.add(token)
+		}
+
+		for _, e := range batch {
+			e.err = err
+		}
+
+		return err
+	}
+
+	x.deal(batch, answers, got, token, sent)
+
+	return nil
+}
+
+// places is how many of the batch's slots may go on with another job.
+func (x *exchange) places(batch []*final) int {
+	w := x.w
+	if !batch[0].h.chained || w.stopped.Load() || w.brake.on() || w.doubts.any() {
+		return 0
+	}
+
+	return max(len(batch)-w.slots.surplus(), 0)
+}
+
+func (x *exchange) args(batch []*final, places int, token string, now time.Time) []any {
+	w := x.w
+	limitMax, limitDuration := w.opts.Limiter.args()
+
+	args := make([]any, 0, 8+5*len(batch))
+	args = append(args, w.opts.MetricsPoints, places, now.UnixMilli(), token, w.opts.LockDuration.Milliseconds(), w.opts.WorkerName,
+		limitMax, limitDuration)
+
+	for _, e := range batch {
+		args = append(args, e.h.job.ID, e.h.token, e.now, e.value, e.rule)
+		args = append(args, e.fields...)
+	}
+
+	return args
+}
+
+func parseFinished(reply any, n int) (answers []any, got *taken, err error) {
+	parts, _ := reply.([]any)
+	if len(parts) > 0 {
+		answers, _ = parts[0].([]any)
+	}
+
+	if len(answers) != n {
+		return nil, nil, fmt.Errorf("finish: %w: %T", errBadReply, reply)
+	}
+
+	if len(parts) > 1 {
+		got, err = parseTaken(parts[1])
+	}
+
+	return answers, got, err
+}
+
+// deal gives each of the batch its answer and, as far as they go, one of the jobs that were taken.
+func (x *exchange) deal(batch []*final, answers []any, got *taken, token string, sent time.Time) {
+	var jobs []takenJob
+
+	if got != nil {
+		jobs = got.jobs
+		x.w.noteTake(got)
+
+		if got.end == tookHeld {
+			x.w.heldBack.Store(true)
+		}
+	}
+
+	for i, e := range batch {
+		if code, _ := answers[i].(int64); code < 0 {
+			e.err = &ScriptError{Code: Code(code), Op: "finish", JobID: e.h.job.ID}
+			continue
+		}
+
+		if len(jobs) > 0 {
+			e.h.next = &claimed{job: jobs[0], token: token, sent: sent}
+			jobs = jobs[1:]
+		}
+	}
+}

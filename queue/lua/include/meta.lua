@@ -1,0 +1,14 @@
+-- meta.lua: the queue's settings. They are read once a call: a script runs alone, and the few that change them ask before or not at all.
+-- q is always a queue's base: prefix, name and the last colon.
+local metas = {}
+
+-- meta_of answers events (length bound of the stream), paused, concurrency, max and duration; what is not set is false.
+local function meta_of(q)
+  local meta = metas[q]
+  if not meta then
+    local f = redis.call("HMGET", q .. "meta", "opts.maxLenEvents", "paused", "concurrency", "max", "duration")
+    meta = { events = f[1], paused = f[2], concurrency = tonumber(f[3] or nil), max = f[4], duration = f[5] }
+    metas[q] = meta
+  end
+  return meta
+end
