@@ -57,6 +57,17 @@ type ModelInfo struct {
 	Version string `json:"version"`
 	// SHA256 is the lower-case hex sum of the model's file.
 	SHA256 string `json:"sha256"`
+	// Detector found the people where the model itself does not, Runtime is the library that ran both.
+	Detector ModelPart `json:"detector,omitzero"`
+	Runtime  ModelPart `json:"runtime,omitzero"`
+}
+
+// ModelPart names something else that took part in making the points.
+type ModelPart struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// SHA256 is the lower-case hex sum of the part's file; empty for a library that was linked into the program.
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 // Timestamps says where a clip's times come from.

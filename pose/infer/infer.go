@@ -13,6 +13,8 @@ type Engine interface {
 	Load(path string, o Options) (Session, error)
 	// Name is the engine's name: onnxruntime or opencv.
 	Name() string
+	// Version is the library's version.
+	Version() string
 	// Close gives back what the engine holds. Sessions must be closed first.
 	Close() error
 }

@@ -76,3 +76,5 @@ const float *pf_result(pf_net *net, int i, int32_t *shape, int *dims) {
 void pf_free(pf_net *net) { delete net; }
 
 void pf_threads(int n) { cv::setNumThreads(n); }
+
+const char *pf_version(void) { return CV_VERSION; }

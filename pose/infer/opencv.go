@@ -29,6 +29,8 @@ type openCVEngine struct{}
 
 func (openCVEngine) Name() string { return "opencv" }
 
+func (openCVEngine) Version() string { return C.GoString(C.pf_version()) }
+
 func (openCVEngine) Close() error { return nil }
 
 // Load opens a model. Its number of threads becomes that of the whole process.

@@ -22,6 +22,8 @@ char *pf_run(pf_net *net);
 // is not a continuous block of float32.
 const float *pf_result(pf_net *net, int i, int32_t *shape, int *dims);
 void pf_free(pf_net *net);
+// pf_version is the version of OpenCV; it is not to be freed.
+const char *pf_version(void);
 // pf_threads sets the number of threads of all of OpenCV.
 void pf_threads(int n);
 

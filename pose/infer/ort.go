@@ -24,6 +24,8 @@ type ortEngine struct{}
 
 func (ortEngine) Name() string { return "onnxruntime" }
 
+func (ortEngine) Version() string { return ort.GetVersion() }
+
 func (ortEngine) Close() error { return nil }
 
 // Load opens a model. Graph optimisation is left at its default, all levels: it does not change results between
