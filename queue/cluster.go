@@ -19,7 +19,7 @@ func newClusterClient(base redis.UniversalOptions) *redis.ClusterClient {
 	base.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
-			return nil, err // never sent: may be tried at another node
+			return nil, asDial(err) // never sent: may be tried at another node
 		}
 
 		return finalErrors(conn), nil
@@ -29,6 +29,17 @@ func newClusterClient(base redis.UniversalOptions) *redis.ClusterClient {
 	client.AddHook(&scout{client: client})
 
 	return client
+}
+
+// scriptKeys are the keys that a script is sent with. It gets the queue's base, which is no key, and makes all others from it. On a cluster
+// it names one of them as well: while the queue's slot goes to another node, key by key, Redis refuses a script (TRYAGAIN) one of whose
+// keys is not there, and would run one that names a single key at the new node, where it saw a part of the queue only.
+func scriptKeys(c redis.UniversalClient, k keys) []string {
+	if _, ok := c.(*redis.ClusterClient); ok {
+		return []string{k.base, k.of(keyMeta)}
+	}
+
+	return []string{k.base}
 }
 
 // finalErrors makes all errors of a connection such that the driver can't see from them that a repetition might help.

@@ -192,11 +192,12 @@ func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
 
 // addStep is one round trip; first is the place of its first job.
 func (q *Queue) addStep(ctx context.Context, step []*addition, first int) ([]Added, error) {
-	pipe := q.client.get().Pipeline()
+	c := q.client.get()
+	pipe, names := c.Pipeline(), scriptKeys(c, q.keys)
 	cmds := make([]*redis.Cmd, len(step))
 
 	for i, args := range step {
-		cmds[i] = pipe.EvalSha(ctx, q.scripts.add.sha, []string{q.keys.base}, args.list()...)
+		cmds[i] = pipe.EvalSha(ctx, q.scripts.add.sha, names, args.list()...)
 	}
 
 	_, _ = pipe.Exec(ctx) // each command has its own error

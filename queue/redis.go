@@ -200,7 +200,39 @@ func newClient(base redis.UniversalOptions, p profile) redis.UniversalClient {
 		return newClusterClient(base)
 	}
 
-	return redis.NewUniversalClient(&base)
+	client := redis.NewUniversalClient(&base)
+	client.AddHook(dialHook{})
+
+	return client
+}
+
+// dialHook makes every failure to connect one that neverSent knows: sentinels that answer nothing and certificates that are refused have
+// errors of their own.
+type dialHook struct{}
+
+// DialHook implements redis.Hook.
+func (dialHook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+
+		return conn, asDial(err)
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (dialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func asDial(err error) error {
+	if err == nil || neverSent(err) {
+		return err
+	}
+
+	return &net.OpError{Op: "dial", Net: "tcp", Err: err}
 }
 
 // nameConnection runs for each new connection, so that the name is there again after a reconnect. A server that forbids CLIENT costs

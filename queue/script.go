@@ -108,10 +108,11 @@ func join(to *strings.Builder, file string, seen *[]string) error {
 // script at most once: go-redis' own retries are off, and whether a lost answer may be asked for again is the caller's decision.
 func (s *script) run(ctx context.Context, l *line, k keys, args ...any) (any, error) {
 	c := l.get()
+	names := scriptKeys(c, k)
 
-	reply, err := c.EvalSha(ctx, s.sha, []string{k.base}, args...).Result()
+	reply, err := c.EvalSha(ctx, s.sha, names, args...).Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = c.Eval(ctx, s.body, []string{k.base}, args...).Result()
+		reply, err = c.Eval(ctx, s.body, names, args...).Result()
 	}
 
 	if err != nil {

@@ -3,17 +3,15 @@ package queue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/posefleet/posefleet/internal/redistest"
-	"github.com/posefleet/posefleet/internal/wait"
 )
 
 // lifeCycle goes through the whole life of jobs: kept, retried, delayed, stalled, removed.
-func lifeCycle(t *testing.T, o Options, look func(key string) bool) {
+func lifeCycle(t *testing.T, o Options) {
 	t.Helper()
 
 	q, err := NewQueue(o)
@@ -66,34 +64,6 @@ func lifeCycle(t *testing.T, o Options, look func(key string) bool) {
 	if c, err := q.Counts(t.Context()); err != nil || c != (Counts{Completed: 4}) {
 		t.Errorf("%+v, %v", c, err)
 	}
-
-	if look != nil && !look(q.keys.of("id")) {
-		t.Errorf("no key %s", q.keys.of("id"))
-	}
-}
-
-// On a cluster every script has to stay in one slot, whichever of prefix and name has the hash tag.
-func TestCluster(t *testing.T) {
-	t.Parallel()
-
-	srv := redistest.Start(t, "--cluster-enabled", "yes")
-	r := srv.Client()
-
-	if err := r.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-
-	wait.For(t, testTimeout, func() bool { return strings.Contains(r.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
-
-	url := "redis://" + srv.Addr + "," + srv.Addr
-	look := func(key string) bool { return r.Exists(t.Context(), key).Val() == 1 }
-
-	lifeCycle(t, Options{RedisURL: url, Prefix: "{bull}", Name: "q"}, look)
-	lifeCycle(t, Options{RedisURL: url, Name: "{q}"}, look)
-
-	if _, err := NewQueue(Options{RedisURL: url, Name: "q"}); !errors.Is(err, ErrBadName) || !strings.Contains(err.Error(), "{bull}") {
-		t.Errorf("without a hash tag: %v", err)
-	}
 }
 
 // A user without the right to admin commands can work; only the list of workers is out of reach.
@@ -110,7 +80,7 @@ func TestLeastRights(t *testing.T) {
 	}
 
 	url := strings.Replace(srv.URL, "redis://", "redis://worker:pw@", 1)
-	lifeCycle(t, Options{RedisURL: url, Name: "q"}, nil)
+	lifeCycle(t, Options{RedisURL: url, Name: "q"})
 
 	q, err := NewQueue(Options{RedisURL: url, Name: "q"})
 	if err != nil {
