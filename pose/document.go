@@ -38,6 +38,9 @@ type Head struct {
 	AnalysisID *string
 	Model      ModelInfo
 	Skeleton   Skeleton
+	// Exact writes coordinates and scores with all their digits and scores above 1 as they are: for points of another program,
+	// which must come out as they went in.
+	Exact bool
 }
 
 // ClipHead is what a clip says before its frames.

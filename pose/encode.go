@@ -24,14 +24,26 @@ var ErrNotFinite = errors.New("a time is not a finite number")
 
 // Encoder writes a document as it comes: it keeps one frame at a time. The same input gives the same bytes.
 type Encoder struct {
-	w     *bufio.Writer
-	buf   []byte
-	clips int
+	w      *bufio.Writer
+	buf    []byte
+	clips  int
+	digits digits
 }
+
+// digits are how many decimals pixels and scores are written with; negative: as many as they have, and scores as they are.
+type digits struct{ pixels, scores int }
+
+var (
+	usualDigits = digits{pixelDecimals, scoreDecimals}
+	allDigits   = digits{-1, -1}
+)
 
 // NewEncoder writes the head of a document to w. The caller ends the document with Close.
 func NewEncoder(w io.Writer, head Head) (*Encoder, error) {
-	e := &Encoder{w: bufio.NewWriterSize(w, 64<<10)}
+	e := &Encoder{w: bufio.NewWriterSize(w, 64<<10), digits: usualDigits}
+	if head.Exact {
+		e.digits = allDigits
+	}
 	parts := []struct {
 		key   string
 		value any
@@ -113,10 +125,10 @@ func (e *Encoder) frame(f Frame, index int) error {
 	b = append(b, `,"people":[`...)
 	for i, p := range f.People {
 		b = append(b, separator(i)...)
-		b = appendPerson(b, p)
+		b = e.digits.person(b, p)
 	}
 	b = append(b, ']')
-	e.buf = append(appendFilled(b, f.Filled), '}')
+	e.buf = append(e.digits.filled(b, f.Filled), '}')
 	_, err := e.w.Write(e.buf)
 	return err
 }
@@ -157,49 +169,57 @@ func separator(i int) string {
 	return ","
 }
 
-func appendPerson(b []byte, p Person) []byte {
+func (d digits) person(b []byte, p Person) []byte {
 	b = append(b, `{"track":`...)
 	b = strconv.AppendInt(b, int64(p.Track), 10)
 	b = append(b, `,"score":`...)
-	b = appendNumber(b, unit(p.Score), scoreDecimals)
+	b = d.score(b, p.Score)
 	b = append(b, `,"box":`...)
-	b = appendBox(b, p.Box)
+	b = d.box(b, p.Box)
 	b = append(b, `,"keypoints":[`...)
-	b = append(appendKeypoints(b, p.Keypoints), ']')
-	return append(appendExtras(b, p), '}')
+	b = append(d.points(b, p.Keypoints), ']')
+	return append(d.extras(b, p), '}')
 }
 
-func appendKeypoints(b []byte, points []Keypoint) []byte {
+func (d digits) points(b []byte, points []Keypoint) []byte {
 	for i, k := range points {
 		b = append(b, separator(i)...)
-		b = appendKeypoint(b, k)
+		b = d.point(b, k)
 	}
 	return b
 }
 
-func appendBox(b []byte, box Box) []byte {
+func (d digits) box(b []byte, box Box) []byte {
 	b = append(b, '[')
 	for i, v := range [4]float64{box.X, box.Y, box.W, box.H} {
 		b = append(b, separator(i)...)
-		b = appendNumber(b, v, pixelDecimals)
+		b = appendNumber(b, v, d.pixels)
 	}
 	return append(b, ']')
 }
 
-func appendKeypoint(b []byte, k Keypoint) []byte {
+func (d digits) point(b []byte, k Keypoint) []byte {
 	if !k.usable() {
 		return append(b, "null"...)
 	}
 	b = append(b, '[')
-	b = appendNumber(b, k.X, pixelDecimals)
+	b = appendNumber(b, k.X, d.pixels)
 	b = append(b, ',')
-	b = appendNumber(b, k.Y, pixelDecimals)
+	b = appendNumber(b, k.Y, d.pixels)
 	b = append(b, ',')
-	b = appendNumber(b, unit(k.Score), scoreDecimals)
+	b = d.score(b, k.Score)
 	return append(b, ']')
 }
 
-// appendNumber writes v with at most the given decimals, without trailing zeros and never as "-0". A number that is not
+// score confines a score to 0..1, except where numbers are kept as they are.
+func (d digits) score(b []byte, v float64) []byte {
+	if d.scores >= 0 {
+		v = unit(v)
+	}
+	return appendNumber(b, v, d.scores)
+}
+
+// appendNumber writes v with at most the given decimals, negative: all of them, without trailing zeros and never as "-0". A number that is not
 // finite, which no caller should have, becomes 0: the document stays valid JSON.
 func appendNumber(b []byte, v float64, decimals int) []byte {
 	if !finite(v) {

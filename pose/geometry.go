@@ -10,7 +10,7 @@ import (
 type Box struct{ X, Y, W, H float64 }
 
 // MarshalJSON writes [x,y,w,h] in hundredths of a pixel.
-func (b Box) MarshalJSON() ([]byte, error) { return appendBox(nil, b), nil }
+func (b Box) MarshalJSON() ([]byte, error) { return usualDigits.box(nil, b), nil }
 
 // UnmarshalJSON reads [x,y,w,h].
 func (b *Box) UnmarshalJSON(data []byte) error {
@@ -61,7 +61,7 @@ type Keypoint struct {
 }
 
 // MarshalJSON writes [x,y,score] or null.
-func (k Keypoint) MarshalJSON() ([]byte, error) { return appendKeypoint(nil, k), nil }
+func (k Keypoint) MarshalJSON() ([]byte, error) { return usualDigits.point(nil, k), nil }
 
 // UnmarshalJSON reads [x,y,score] or null.
 func (k *Keypoint) UnmarshalJSON(data []byte) error {

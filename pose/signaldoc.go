@@ -126,11 +126,11 @@ func appendAngle(b []byte, a Angle) []byte {
 	return append(b, ']')
 }
 
-// appendExtras writes what a person has beside the raw points, each with a comma in front.
-func appendExtras(b []byte, p Person) []byte {
+// extras writes what a person has beside the raw points, each with a comma in front.
+func (d digits) extras(b []byte, p Person) []byte {
 	if s := p.Smooth; s != nil {
 		b = append(b, `,"smooth":{"keypoints":[`...)
-		b = appendKeypoints(b, s.Keypoints)
+		b = d.points(b, s.Keypoints)
 		b = append(b, ']')
 		b = appendIndices(b, "filled", s.Filled)
 		b = appendIndices(b, "rejected", s.Rejected)
@@ -162,8 +162,8 @@ func appendIndices(b []byte, key string, indices []int) []byte {
 	return append(b, ']')
 }
 
-// appendFilled writes the people whom a frame lacks and who were there before and after.
-func appendFilled(b []byte, people []Person) []byte {
+// filled writes the people whom a frame lacks and who were there before and after.
+func (d digits) filled(b []byte, people []Person) []byte {
 	if len(people) == 0 {
 		return b
 	}
@@ -172,7 +172,7 @@ func appendFilled(b []byte, people []Person) []byte {
 		b = append(b, separator(i)...)
 		b = append(b, `{"track":`...)
 		b = strconv.AppendInt(b, int64(p.Track), 10)
-		b = append(appendExtras(b, p), '}')
+		b = append(d.extras(b, p), '}')
 	}
 	return append(b, ']')
 }

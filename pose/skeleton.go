@@ -194,11 +194,12 @@ type View struct {
 	// To is the skeleton that the view shows.
 	To   Skeleton
 	from [][]int
+	same bool
 }
 
 // NewView returns the view of from as to. Points are matched by name; what from can't give stays missing.
 func NewView(from, to Skeleton) View {
-	v := View{To: to, from: make([][]int, len(to.Keypoints))}
+	v := View{To: to, from: make([][]int, len(to.Keypoints)), same: slices.Equal(from.Keypoints, to.Keypoints)}
 	for i, name := range to.Keypoints {
 		names := []string{name}
 		if from.Index(name) < 0 {
@@ -217,8 +218,11 @@ func NewView(from, to Skeleton) View {
 }
 
 // Points are points of the source skeleton seen as To. A mean is missing unless all its parts are there; its score is the
-// lowest of theirs.
+// lowest of theirs. Points of a skeleton seen as itself are what they are.
 func (v View) Points(points []Keypoint) []Keypoint {
+	if v.same {
+		return points
+	}
 	out := make([]Keypoint, len(v.from))
 	for i, from := range v.from {
 		out[i] = mean(points, from)

@@ -72,11 +72,6 @@ func smooth(t testing.TB, c signal.Config, frames []pose.Frame) []pose.Frame {
 	return out
 }
 
-// fatal is what both testing.T and rapid.T have.
-type fatal interface {
-	Fatalf(format string, args ...any)
-}
-
 // xs are the smoothed x of a point; NaN where there is none.
 func xs(frames []pose.Frame, point int) []float64 {
 	v := make([]float64, len(frames))

@@ -1,6 +1,9 @@
 package signal
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Costs of the search for exchanged sides. Distances are in parts of the person's size: a point that jumps from one leg to the other
 // in a stride costs about 0.3 on each side in two frames.
@@ -113,10 +116,10 @@ func (p *person) relabel(pairs [][2]int, frames []int, from [][4]uint8, cost [4]
 			state = s
 		}
 	}
-	for k := len(frames) - 1; k >= 0; k-- {
+	for k, frame := range slices.Backward(frames) {
 		if state&1 == 1 {
 			for _, pair := range pairs {
-				p.points[pair[0]].swapAt(p.points[pair[1]], frames[k])
+				p.points[pair[0]].swapAt(p.points[pair[1]], frame)
 			}
 		}
 		state = step(from, k, state)
