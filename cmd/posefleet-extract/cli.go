@@ -36,6 +36,7 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 // engineFlags are common to all commands that load a model.
 type engineFlags struct {
 	Assets  string `help:"Folder with models and inference library. Default: the usual places." env:"POSEFLEET_ASSETS" placeholder:"DIR"`
+	Models  string `help:"Folder of your own models: a folder with a pose.json for each." env:"POSEFLEET_MODELS" placeholder:"DIR"`
 	Engine  string `help:"Inference engine: ${enum}." enum:"auto,onnxruntime,opencv" default:"auto"`
 	Threads int    `help:"Threads of one inference. One gives the best throughput per core." default:"1"`
 }
@@ -52,11 +53,17 @@ const (
 
 	clipText = `Finds people and their body points in a video clip.
 
-Other commands: serve (the extractor process of a worker), models (list, check), version. Each has --help.
+Other commands: serve (the extractor process of a worker), models (list, check, explain), version. Each has --help.
 
 ` + exits + `
 
 Limits: POSEFLEET_MAX_SIDE (8192 pixels), POSEFLEET_MAX_PIXELS (36000000), POSEFLEET_MAX_DURATION (30m).`
+
+	modelsText = `Lists the models that can be asked for, checks that they can be used, or explains one.
+
+` + exits + `
+
+Models of your own: docs/pose.md, Bring your own model.`
 
 	serveText = `Does jobs given as JSON lines on stdin and answers on stdout, as the extractor process of a worker.
 
@@ -70,7 +77,7 @@ func commandOf(args []string) (command, []string) {
 		case "serve":
 			return command{programName + " serve", serveText, &serveCommand{}}, args[1:]
 		case "models":
-			return command{programName + " models", "Lists the models, or checks their files.", &modelsCommand{}}, args[1:]
+			return command{programName + " models", modelsText, &modelsCommand{}}, args[1:]
 		case "version", "--version":
 			return command{programName + " version", "Prints the version.", &versionCommand{}}, args[1:]
 		}
@@ -120,7 +127,7 @@ func (c command) run(ctx context.Context, s streams) error {
 	case *serveCommand:
 		return f.Run(ctx, s)
 	case *modelsCommand:
-		return f.Run(s)
+		return f.Run(ctx, s)
 	case *versionCommand:
 		return f.Run(s)
 	}

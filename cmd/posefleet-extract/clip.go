@@ -24,7 +24,7 @@ type clipCommand struct {
 	Format     string  `help:"Output format: ${enum}." enum:"json,openpose,coco,csv,trc" default:"json"`
 	Overlay    string  `placeholder:"PATH.mp4" help:"Also write a video with the skeletons drawn in."`
 	Picture    string  `placeholder:"PATH.png" help:"Also write a contact sheet with the skeletons drawn in."`
-	Model      string  `help:"Model: ${enum}; heavy is the most accurate, lite and full are 8 and 4 times faster." enum:"lite,full,heavy" default:"heavy"`
+	Model      string  `placeholder:"NAME" help:"Model: lite, full, heavy, or one of your own by its name or path (see docs/pose.md); heavy is the most accurate, lite and full are 8 and 4 times faster. Default: ${default}." default:"heavy"`
 	Athlete    string  `placeholder:"T,X,Y" help:"The athlete is the person at this time (ms) and place (pixels)."`
 	CaptureFPS float64 `name:"capture-fps" placeholder:"RATE" help:"Rate at which the camera recorded, for slow motion."`
 	MaxPeople  int     `placeholder:"N" help:"How many people to follow at once (1-16). Default: 4."`
@@ -87,7 +87,7 @@ func (c *clipCommand) extract(ctx context.Context, s streams, x *extract.Extract
 
 func (c *clipCommand) config(s streams) (extract.Config, error) {
 	limits, err := media.LimitsFromEnv(os.Getenv)
-	config := extract.Config{Assets: c.Assets, Model: c.Model, Engine: c.Engine, Threads: c.Threads, Media: media.Config{Limits: limits}}
+	config := extract.Config{Assets: c.Assets, Models: c.Models, Model: c.Model, Engine: c.Engine, Threads: c.Threads, Media: media.Config{Limits: limits}}
 	if os.Getenv("POSEFLEET_LOG_LEVEL") == "debug" {
 		config.Logger = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
@@ -98,7 +98,7 @@ func (c *clipCommand) config(s streams) (extract.Config, error) {
 }
 
 func (c *clipCommand) params() (protocol.Params, error) {
-	p := protocol.Params{Model: c.Model, CaptureFPS: c.CaptureFPS, MaxPeople: c.MaxPeople}
+	p := protocol.Params{CaptureFPS: c.CaptureFPS, MaxPeople: c.MaxPeople}
 	if c.MaxPeople < 0 || c.MaxPeople > extract.MaxPeople {
 		return p, fmt.Errorf("--max-people: %d is not in 1..%d", c.MaxPeople, extract.MaxPeople)
 	}

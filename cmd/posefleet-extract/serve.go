@@ -13,7 +13,7 @@ import (
 
 // serveCommand is the extractor process of a worker.
 type serveCommand struct {
-	Model string `help:"Model of jobs that name none: ${enum}." enum:"lite,full,heavy" default:"heavy"`
+	Model string `placeholder:"NAME" help:"Model of jobs that name none: lite, full, heavy, or one of your own by its name or path (see docs/pose.md). Default: ${default}." default:"heavy"`
 	engineFlags
 }
 
@@ -24,7 +24,7 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 		return usageError{err}
 	}
 	config := extract.Config{
-		Assets: c.Assets, Model: c.Model, Engine: c.Engine, Threads: c.Threads, Media: media.Config{Limits: limits},
+		Assets: c.Assets, Models: c.Models, Model: c.Model, Engine: c.Engine, Threads: c.Threads, Media: media.Config{Limits: limits},
 		Logger: slog.New(slog.NewJSONHandler(s.err, nil)),
 	}
 	if err := config.Validate(); err != nil {

@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
-	"github.com/posefleet/posefleet/pose/blazepose"
 	"github.com/posefleet/posefleet/pose/media"
+	"github.com/posefleet/posefleet/pose/models"
 	"github.com/posefleet/posefleet/protocol"
 )
 
@@ -15,7 +14,10 @@ import (
 type Config struct {
 	// Assets is the folder with models and inference library; empty: the usual places.
 	Assets string
-	// Model is used where a job names none: lite, full or heavy. Empty: DefaultModel.
+	// Models is the folder of the user's own models, see models.Config; empty: none.
+	Models string
+	// Model is used where a job names none: lite, full, heavy, the name of one of the user's models, or the path of its folder, its
+	// manifest or its file. Empty: DefaultModel.
 	Model string
 	// Engine is auto, onnxruntime or opencv. Empty: auto.
 	Engine string
@@ -39,7 +41,11 @@ const (
 // Validate reports all faults of the configuration at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	return errors.Join(c.estimator(c.Model).Validate(), c.Media.Limits.Validate())
+	catalogue, err := models.New(c.catalogue())
+	if err == nil {
+		_, err = catalogue.Locate(c.Model)
+	}
+	return errors.Join(err, c.Media.Limits.Validate())
 }
 
 func (c Config) withDefaults() Config {
@@ -58,16 +64,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) estimator(model string) blazepose.Config {
-	return blazepose.Config{Assets: c.Assets, Model: model, Engine: c.Engine, Threads: c.Threads}
+func (c Config) catalogue() models.Config {
+	return models.Config{Assets: c.Assets, Dir: c.Models, Engine: c.Engine, Threads: c.Threads}
 }
 
 // checkParams refuses wishes that can't be meant.
 func checkParams(p protocol.Params) error {
 	var errs []error
-	if p.Model != "" && !slices.Contains(blazepose.Models(), p.Model) {
-		errs = append(errs, fmt.Errorf("model %q is none of %v", p.Model, blazepose.Models()))
-	}
 	if p.CaptureFPS != 0 && !(p.CaptureFPS > 0 && p.CaptureFPS <= 100_000) {
 		errs = append(errs, fmt.Errorf("captureFps %v is not a rate", p.CaptureFPS))
 	}

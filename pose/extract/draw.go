@@ -41,7 +41,7 @@ type painter struct {
 }
 
 func newPainter(c *Clip, s scale, size image.Point) *painter {
-	p := &painter{skeleton: pose.BlazePose33(), scale: s, unit: max(1, max(size.X, size.Y)/480)}
+	p := &painter{skeleton: c.Skeleton, scale: s, unit: max(1, max(size.X, size.Y)/480)}
 	if c.Athlete != nil {
 		p.athlete = c.Athlete.Track
 	}

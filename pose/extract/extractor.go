@@ -11,16 +11,18 @@ import (
 	"strings"
 
 	"github.com/posefleet/posefleet/pose"
-	"github.com/posefleet/posefleet/pose/blazepose"
 	"github.com/posefleet/posefleet/pose/media"
+	"github.com/posefleet/posefleet/pose/models"
 	"github.com/posefleet/posefleet/protocol"
 )
 
 // Extractor turns clips into poses and keeps the models that it has loaded. It does one request at a time and is not safe for
 // concurrent use. Close frees the models.
 type Extractor struct {
-	config Config
-	models map[string]*blazepose.Estimator
+	config    Config
+	catalogue *models.Catalogue
+	// models are the open ones by the name that they were asked for; the default model's is empty.
+	models map[string]*models.Model
 }
 
 // New returns an extractor with its default model loaded, so that a missing or wrong model file shows at once.
@@ -28,7 +30,11 @@ func New(c Config) (*Extractor, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	x := &Extractor{config: c.withDefaults(), models: map[string]*blazepose.Estimator{}}
+	x := &Extractor{config: c.withDefaults(), models: map[string]*models.Model{}}
+	var err error
+	if x.catalogue, err = models.New(x.config.catalogue()); err != nil {
+		return nil, err
+	}
 	if _, err := x.model(""); err != nil {
 		return nil, err
 	}
@@ -46,21 +52,31 @@ func (x *Extractor) Close() error {
 }
 
 // Model names the default model.
-func (x *Extractor) Model() pose.ModelInfo { return x.models[x.config.Model].Info() }
+func (x *Extractor) Model() pose.ModelInfo { return x.models[""].Info }
 
-func (x *Extractor) model(name string) (*blazepose.Estimator, error) {
+// model returns the open model of a name, and opens it if it is not. A job may give names only; the default may be a path.
+func (x *Extractor) model(name string) (*models.Model, error) {
+	find := x.catalogue.Find
+	if name == x.config.Model {
+		name = ""
+	}
+	if m := x.models[name]; m != nil {
+		return m, nil
+	}
+	wanted := name
 	if name == "" {
-		name = x.config.Model
+		find, wanted = x.catalogue.Locate, x.config.Model
 	}
-	if e := x.models[name]; e != nil {
-		return e, nil
+	entry, err := find(wanted)
+	if err != nil {
+		return nil, protocol.NewFault(protocol.CodeInvalidJob, "parameters: model: "+oneLine(err.Error())).WithCause(err)
 	}
-	e, err := blazepose.Open(x.config.estimator(name))
+	m, err := x.catalogue.Open(entry)
 	if err != nil {
 		return nil, err
 	}
-	x.models[name] = e
-	return e, nil
+	x.models[name] = m
+	return m, nil
 }
 
 // Request is the work of one job.
@@ -90,14 +106,17 @@ type Progress struct {
 type Result struct {
 	AnalysisID *string
 	Model      pose.ModelInfo
-	Clips      []*Clip
+	// Skeleton is that of the model.
+	Skeleton pose.Skeleton
+	Clips    []*Clip
 }
 
 // Clip is a finished clip of a Result.
 type Clip struct {
 	pose.ClipHead
 	// Name is the clip's file name without folder and extension.
-	Name string
+	Name     string
+	Skeleton pose.Skeleton
 	// Info is what the file said before it was decoded.
 	Info    *media.Info
 	Quality Quality
@@ -115,14 +134,14 @@ func (x *Extractor) Run(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := x.model(r.Params.Model)
+	m, err := x.model(r.Params.Model)
 	if err != nil {
 		return nil, err
 	}
-	out := &Result{AnalysisID: r.AnalysisID, Model: e.Info()}
+	out := &Result{AnalysisID: r.AnalysisID, Model: m.Info, Skeleton: m.Skeleton}
 	meter := newMeter(infos, r.Progress)
 	for i, info := range infos {
-		c, err := x.clip(ctx, e, r, i, info, meter.clip(i))
+		c, err := x.clip(ctx, m, r, i, info, meter.clip(i))
 		if err != nil {
 			return nil, errors.Join(clipError(r.Clips, i, err), out.Close())
 		}
@@ -155,7 +174,7 @@ func clipError(clips []Input, i int, err error) error {
 	return err
 }
 
-func (x *Extractor) clip(ctx context.Context, e *blazepose.Estimator, r Request, i int, info *media.Info, progress func(int, float64)) (*Clip, error) {
+func (x *Extractor) clip(ctx context.Context, m *models.Model, r Request, i int, info *media.Info, progress func(int, float64)) (*Clip, error) {
 	sp, err := newSpool(r.Dir)
 	if err != nil {
 		return nil, err
@@ -165,11 +184,12 @@ func (x *Extractor) clip(ctx context.Context, e *blazepose.Estimator, r Request,
 		return nil, errors.Join(err, sp.remove())
 	}
 	size := image.Pt(pump.reader.Width, pump.reader.Height)
-	p := newPass(newBlazeScout(e, size, slots(r.Params)), pump, sp, info, hint(r, i))
+	p := newPass(newScout(m, size, slots(r.Params)), pump, sp, info, hint(r, i))
 	if err := p.run(ctx, progress); err != nil {
 		return nil, errors.Join(err, pump.close(), sp.remove())
 	}
 	c := p.finish(r.Clips[i].ID, info, r.Params)
+	c.Skeleton = m.Skeleton
 	return c, pump.close()
 }
 
@@ -225,7 +245,7 @@ func (c *Clip) Frames() iter.Seq2[pose.Frame, error] { return c.spool.frames(c.n
 
 // Source is the clip as exporters read it.
 func (c *Clip) Source() pose.Source {
-	return pose.Source{Name: c.Name, Skeleton: pose.BlazePose33(), Clip: c.ClipHead, Frames: c.Frames}
+	return pose.Source{Name: c.Name, Skeleton: c.Skeleton, Clip: c.ClipHead, Frames: c.Frames}
 }
 
 // Summary is what the result message says about the clip.

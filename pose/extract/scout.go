@@ -2,8 +2,10 @@ package extract
 
 import (
 	"context"
+	"image"
 
 	"github.com/posefleet/posefleet/pose"
+	"github.com/posefleet/posefleet/pose/models"
 )
 
 // scout finds the people of one clip, frame by frame, with the models of one family. It remembers where the followed people were;
@@ -15,4 +17,15 @@ type scout interface {
 	named(ids []int)
 	// cut tells that the next frame shows another scene.
 	cut()
+}
+
+// newScout returns the scout for a model's family.
+func newScout(m *models.Model, size image.Point, slots int) scout {
+	switch {
+	case m.BlazePose != nil:
+		return newBlazeScout(m.BlazePose, size, slots)
+	case m.Multi != nil:
+		return newWholeScout(m, size, slots)
+	}
+	return newPointScout(m, size, slots)
 }

@@ -13,7 +13,7 @@ import (
 
 // WriteDocument writes the pose document.
 func (r *Result) WriteDocument(w io.Writer) error {
-	e, err := pose.NewEncoder(w, pose.Head{AnalysisID: r.AnalysisID, Model: r.Model, Skeleton: pose.BlazePose33()})
+	e, err := pose.NewEncoder(w, pose.Head{AnalysisID: r.AnalysisID, Model: r.Model, Skeleton: r.Skeleton})
 	if err != nil {
 		return err
 	}

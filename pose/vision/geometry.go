@@ -42,6 +42,12 @@ func Around(box pose.Box, padding, aspect float64) ROI {
 	return ROI{Cx: cx, Cy: cy, W: w, H: h}
 }
 
+// Bounds is the upright box around the turned rectangle.
+func (r ROI) Bounds() pose.Box {
+	x0, y0, x1, y1 := r.bounds()
+	return pose.Box{X: x0, Y: y0, W: x1 - x0, H: y1 - y0}
+}
+
 // Affine is the 2×3 matrix (a b c; d e f): x' = ax + by + c, y' = dx + ey + f. It leads from the pixels of a model's input to those of
 // the picture, pixel centres at whole numbers on both sides.
 type Affine [6]float64
