@@ -21,6 +21,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/posefleet/posefleet/internal/player"
 )
 
 //go:embed templates static
@@ -108,11 +110,8 @@ type asset struct {
 // New returns the page.
 func New(source Source, log *slog.Logger) *Page {
 	p := &Page{source: source, log: log, static: map[string]asset{}}
-	for _, name := range must(fs.Glob(files, "static/*")) {
-		body := must(files.ReadFile(name))
-		sum := sha256.Sum256(body)
-		p.static[path.Base(name)] = asset{body: body, version: hex.EncodeToString(sum[:8])}
-	}
+	p.add(files, "static/*")
+	p.add(player.Files, "*")
 	p.templates = template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": func(name string) string { return "/static/" + name + "?v=" + p.static[name].version },
 		"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
@@ -121,6 +120,15 @@ func New(source Source, log *slog.Logger) *Page {
 	}).ParseFS(files, "templates/*.html"))
 
 	return p
+}
+
+// add takes in the files that are served below /static/.
+func (p *Page) add(files fs.FS, pattern string) {
+	for _, name := range must(fs.Glob(files, pattern)) {
+		body := must(fs.ReadFile(files, name))
+		sum := sha256.Sum256(body)
+		p.static[path.Base(name)] = asset{body: body, version: hex.EncodeToString(sum[:8])}
+	}
 }
 
 // must is for the embedded files, which a build either has or not.
