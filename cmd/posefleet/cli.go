@@ -31,6 +31,7 @@ type cli struct {
 	Demo        demoCmd        `cmd:"" help:"Run everything on this machine and show one real analysis."`
 	Enqueue     enqueueCmd     `cmd:"" help:"Add claim-check jobs to the queue."`
 	Queue       queueCmd       `cmd:"" help:"Look at a queue and steer it."`
+	Ledger      ledgerCmd      `cmd:"" help:"The idempotency ledger: its study."`
 	Doctor      doctorCmd      `cmd:"" help:"Check a deployment and say what is wrong and how to mend it."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker whether it is healthy; for a container's health check."`
 	ShowVersion versionCmd     `cmd:"" name:"version" help:"Show the version."`
@@ -40,6 +41,7 @@ type cli struct {
 type host struct {
 	ctx            context.Context //nolint:containedctx // ends never; commands handle signals themselves
 	environ        map[string]string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
@@ -59,7 +61,7 @@ func run(args, environ []string, stdout, stderr io.Writer) (code int) {
 	if len(args) == 1 && args[0] == "help" {
 		args = []string{"--help"}
 	}
-	h := &host{ctx: context.Background(), environ: environMap(environ), stdout: stdout, stderr: stderr}
+	h := &host{ctx: context.Background(), environ: environMap(environ), stdin: os.Stdin, stdout: stdout, stderr: stderr}
 	err := execute(args, h)
 	if e, ok := errors.AsType[exitError](err); ok {
 		return int(e)

@@ -32,10 +32,15 @@ type queueCmd struct {
 	Clean   queueCleanCmd   `cmd:"" help:"Delete the old jobs of one state, except those that run."`
 	Drain   queueDrainCmd   `cmd:"" help:"Delete all jobs that have not begun."`
 
+	Wait    queueWaitCmd    `cmd:"" help:"Wait until jobs have finished; exit 0 if all of them completed."`
+	Flow    queueFlowCmd    `cmd:"" help:"Trees of jobs: add one, show one."`
+	Metrics queueMetricsCmd `cmd:"" help:"Jobs completed and failed per minute."`
+	Limits  queueLimitsCmd  `cmd:"" help:"What bounds all workers together: jobs at once, starts in a time."`
+
 	Promote    queuePromoteCmd    `cmd:"" help:"Let delayed jobs run now."`
 	Delay      queueDelayCmd      `cmd:"" help:"Let a delayed job run later or sooner."`
 	Prioritize queuePrioritizeCmd `cmd:"" help:"Give a job another priority."`
-	Schedulers queueSchedulersCmd `cmd:"" help:"The job schedulers."`
+	Schedulers queueSchedulersCmd `cmd:"" help:"The job schedulers: list, get, set, remove."`
 	Orphans    queueOrphansCmd    `cmd:"" help:"Delete jobs that are in no state, left behind by other software."`
 	Obliterate queueObliterateCmd `cmd:"" help:"Delete the queue with everything in it."`
 
@@ -74,10 +79,27 @@ func (c *queueCmd) with(h *host, do func(ctx context.Context, d *queuecmd.Desk) 
 	ctx, stop := signal.NotifyContext(h.ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	err = do(ctx, &queuecmd.Desk{Queue: q, Options: o, Out: h.stdout, JSON: c.JSON})
-	if errors.Is(err, queuecmd.ErrBadState) {
-		err = &usageError{err: err}
+	for _, fault := range []error{queuecmd.ErrBadState, queuecmd.ErrBadFlow, queue.ErrBadOptions} {
+		if errors.Is(err, fault) {
+			err = &usageError{err: err}
+			break
+		}
 	}
 	return errors.Join(err, q.Close())
+}
+
+// deleting is with for what deletes jobs that nobody has named one by one: a person at a terminal is asked first, a script has to say
+// --yes.
+func (c *queueCmd) deleting(h *host, yes bool, do func(ctx context.Context, d *queuecmd.Desk) error) error {
+	if !yes && !h.canAsk() {
+		return &usageError{err: errors.New("this deletes jobs for good: say --yes")}
+	}
+	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error {
+		if !yes {
+			d.Confirm = h.ask
+		}
+		return do(ctx, d)
+	})
 }
 
 // queueOptions reads the three variables that name a queue.
@@ -132,12 +154,16 @@ func (g *queueGetCmd) Run(h *host, c *queueCmd) error {
 }
 
 type queueLogsCmd struct {
-	ID string `arg:"" help:"Job id."`
+	ID   string `arg:"" help:"Job id."`
+	Tail int    `default:"0" help:"Only the newest rows, so many; 0 is all."`
 }
 
 // Run shows a job's log.
 func (l *queueLogsCmd) Run(h *host, c *queueCmd) error {
-	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Logs(ctx, l.ID) })
+	if l.Tail < 0 {
+		return &usageError{err: errors.New("--tail must not be negative")}
+	}
+	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Logs(ctx, l.ID, l.Tail) })
 }
 
 type queueWorkersCmd struct{}
@@ -149,12 +175,22 @@ func (*queueWorkersCmd) Run(h *host, c *queueCmd) error {
 
 type queueEventsCmd struct {
 	After string `placeholder:"ID" help:"Begin after this event; 0 is the oldest one kept. Default: from now on."`
+	Limit int    `default:"0" help:"End after so many events; 0 is never."`
+}
+
+// Help is shown below the usage line.
+func (queueEventsCmd) Help() string {
+	return "Redis keeps the newest 10,000 events or so. Where older ones were trimmed before they could be shown, the place is marked (with " +
+		"--json by \"gap\": true). At its end it says after which event to go on."
 }
 
 // Run shows events until it is interrupted, which is its proper end.
 func (e *queueEventsCmd) Run(h *host, c *queueCmd) error {
+	if e.Limit < 0 {
+		return &usageError{err: errors.New("--limit must not be negative")}
+	}
 	log := slog.New(textHandler(h.stderr, slog.LevelWarn))
-	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Events(ctx, e.After, log) })
+	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Events(ctx, e.After, e.Limit, log) })
 }
 
 type queuePauseCmd struct{}
@@ -204,6 +240,7 @@ type queueCleanCmd struct {
 	State     string        `arg:"" help:"waiting, active (without a worker), delayed, prioritized, completed or failed."`
 	OlderThan time.Duration `default:"0s" help:"Only jobs that finished, or were added if they have not finished, longer ago than this."`
 	Limit     int           `default:"0" help:"How many at most; 0 is all."`
+	Yes       bool          `short:"y" help:"Do not ask; needed where there is no terminal to ask at."`
 }
 
 // Run deletes old jobs.
@@ -214,15 +251,18 @@ func (r *queueCleanCmd) Run(h *host, c *queueCmd) error {
 		return &usageError{err: err}
 	case r.OlderThan < 0 || r.Limit < 0:
 		return &usageError{err: errors.New("--older-than and --limit must not be negative")}
+	case state == queue.StateWaitingChildren:
+		return &usageError{err: queuecmd.ErrNotCleanable}
 	}
-	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Clean(ctx, state, r.OlderThan, r.Limit) })
+	return c.deleting(h, r.Yes, func(ctx context.Context, d *queuecmd.Desk) error { return d.Clean(ctx, state, r.OlderThan, r.Limit) })
 }
 
 type queueDrainCmd struct {
 	Delayed bool `help:"Those that are due later as well."`
+	Yes     bool `short:"y" help:"Do not ask; needed where there is no terminal to ask at."`
 }
 
 // Run deletes what waits.
 func (r *queueDrainCmd) Run(h *host, c *queueCmd) error {
-	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Drain(ctx, r.Delayed) })
+	return c.deleting(h, r.Yes, func(ctx context.Context, d *queuecmd.Desk) error { return d.Drain(ctx, r.Delayed) })
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,6 +34,20 @@ func TestQueueUsage(t *testing.T) {
 		{"promote of nothing", nil, "queue promote", 2, "--all"},
 		{"negative priority", nil, "queue prioritize a -- -1", 2, "<priority>"},
 		{"obliterate by mistake", nil, "queue obliterate", 2, "--yes"},
+		{"clean by mistake", nil, "queue clean failed", 2, "--yes"},
+		{"drain by mistake", nil, "queue drain", 2, "--yes"},
+		{"orphans by mistake", nil, "queue orphans", 2, "--yes"},
+		{"help of a group", nil, "queue schedulers --help", 0, ""},
+		{"help of a verb", nil, "queue flow add --help", 0, ""},
+		{"scheduler of nothing", nil, "queue schedulers set s", 2, "either every or a pattern"},
+		{"scheduler of nonsense", nil, "queue schedulers set s --every=1h --data={", 2, "--data is no JSON"},
+		{"limits of nothing", nil, "queue limits set", 2, "--concurrency"},
+		{"rate", nil, "queue limits set --rate=100", 2, "100/1m"},
+		{"clear of nothing", nil, "queue limits clear", 2, "--hold"},
+		{"no file", nil, "queue flow add /nowhere/f.json", 2, "no such file"},
+		{"wait for nobody", nil, "queue wait", 2, "<id>"},
+		{"negative time", nil, "queue wait a --timeout=-1s", 2, "--timeout"},
+		{"no minutes", nil, "queue metrics --minutes=0", 2, "--minutes"},
 		{"bad URL by flag", nil, "queue stats --redis-url=http://h", 2, "--redis-url is not usable"},
 		{"bad URL by variable", []string{"POSEFLEET_REDIS_URL=http://user:canary@h"}, "queue stats", 2, "POSEFLEET_REDIS_URL is not usable"},
 		{"bad name", nil, "queue stats --queue=a:b", 2, "colon"},
@@ -89,13 +106,58 @@ func TestQueueCommands(t *testing.T) {
 	if out := expect(0, "queue remove an_1"); out != "an_1 removed\n1 job removed\n" {
 		t.Error(out)
 	}
-	if out := expect(0, "queue clean waiting --older-than=1h"); out != "0 jobs removed from waiting\n" {
+	if out := expect(0, "queue clean waiting --older-than=1h --yes"); out != "0 jobs removed from waiting\n" {
 		t.Error(out)
 	}
-	if out := expect(0, "queue clean wait --limit 1 --json"); !strings.Contains(out, `"count":1`) {
+	if out := expect(0, "queue clean wait --limit 1 -y --json"); !strings.Contains(out, `"count":1`) {
 		t.Error(out)
 	}
-	if out := expect(0, "queue drain"); out != "1 job removed that had not begun\n" {
+	if out := expect(0, "queue drain --yes"); out != "1 job removed that had not begun\n" {
 		t.Error(out)
+	}
+	tree := filepath.Join(t.TempDir(), "flow.json")
+	if err := os.WriteFile(tree, []byte(`{"name":"p","opts":{"jobId":"p"},"children":[{"name":"c","opts":{"jobId":"c"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		code       int
+		args, want string
+	}{
+		{0, "queue flow add " + tree, "other:p added\n  other:c added\n"},
+		{0, "queue flow get p", "waiting-children  other:p  p\n  waiting  other:c  c\n"},
+		{1, "queue wait p --timeout=10ms", "job p has not finished in time"},
+		{0, "queue schedulers set nightly --every=24h --job=sweep", "scheduler nightly is set"},
+		{0, "queue schedulers", "every 24h0m0s"},
+		{0, "queue schedulers get nightly", "sweep"},
+		{0, "queue schedulers remove nightly", "makes no more jobs"},
+		{1, "queue schedulers remove nightly", "scheduler nightly does not exist"},
+		{0, "queue limits set --concurrency=4 --rate=100/1m", "100 in 1m0s"},
+		{0, "queue limits clear --rate", "no limit"},
+		{0, "queue limits --json", `"concurrency":4`},
+		{0, "queue metrics", "no metrics"},
+		{0, "queue events --after=0 --limit=1", "go on with --after="},
+		{0, "queue orphans --yes", "0 jobs"},
+		{0, "queue obliterate --yes", "is deleted"},
+	} {
+		if out := expect(step.code, step.args); !strings.Contains(out, step.want) {
+			t.Errorf("%s: %q", step.args, out)
+		}
+	}
+}
+
+// A person is asked before anything is deleted that was not named, and all but a yes is a no.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]error{
+		"y\n": nil, " YES \n": nil, "\n": errNotConfirmed, "n\n": errNotConfirmed, "": errNotConfirmed, "yep\n": errNotConfirmed,
+	} {
+		var stderr strings.Builder
+		h := &host{stdin: strings.NewReader(answer), stderr: &stderr}
+		if err := h.ask("delete it"); !errors.Is(err, want) || stderr.String() != "delete it? [y/N] " {
+			t.Errorf("%q: %v, %q", answer, err, stderr.String())
+		}
+		if h.canAsk() {
+			t.Error("a text is taken for a terminal")
+		}
 	}
 }

@@ -44,6 +44,7 @@ func (r *queueDelayCmd) Run(h *host, c *queueCmd) error {
 type queuePrioritizeCmd struct {
 	ID       string `arg:"" help:"Job id."`
 	Priority int    `arg:"" help:"0 is served first, then 1, 2 and so on."`
+	First    bool   `help:"In front of the jobs of that priority, instead of behind them."`
 }
 
 // Run changes a priority.
@@ -51,32 +52,26 @@ func (r *queuePrioritizeCmd) Run(h *host, c *queueCmd) error {
 	if r.Priority < 0 || r.Priority > queue.MaxPriority {
 		return &usageError{err: fmt.Errorf("<priority> must be 0 to %d", queue.MaxPriority)}
 	}
-	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.ChangePriority(ctx, r.ID, r.Priority) })
+	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error {
+		return d.ChangePriority(ctx, r.ID, r.Priority, r.First)
+	})
 }
 
-type queueSchedulersCmd struct{}
-
-// Run shows the job schedulers.
-func (*queueSchedulersCmd) Run(h *host, c *queueCmd) error {
-	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Schedulers(ctx) })
+type queueOrphansCmd struct {
+	Yes bool `short:"y" help:"Do not ask; needed where there is no terminal to ask at."`
 }
-
-type queueOrphansCmd struct{}
 
 // Run deletes jobs that are in no state.
-func (*queueOrphansCmd) Run(h *host, c *queueCmd) error {
-	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.RemoveOrphans(ctx) })
+func (r *queueOrphansCmd) Run(h *host, c *queueCmd) error {
+	return c.deleting(h, r.Yes, func(ctx context.Context, d *queuecmd.Desk) error { return d.RemoveOrphans(ctx) })
 }
 
 type queueObliterateCmd struct {
-	Yes   bool `help:"Really delete it; needed, because nothing brings it back."`
+	Yes   bool `short:"y" help:"Do not ask; needed where there is no terminal to ask at."`
 	Force bool `help:"Also while jobs run."`
 }
 
 // Run deletes the queue.
 func (r *queueObliterateCmd) Run(h *host, c *queueCmd) error {
-	if !r.Yes {
-		return &usageError{err: errors.New("obliterate deletes the queue with all its jobs: say --yes")}
-	}
-	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Obliterate(ctx, r.Force) })
+	return c.deleting(h, r.Yes, func(ctx context.Context, d *queuecmd.Desk) error { return d.Obliterate(ctx, r.Force) })
 }

@@ -22,6 +22,8 @@ type Desk struct {
 	Out     io.Writer
 	// JSON: for scripts instead of people.
 	JSON bool
+	// Confirm lets a person think again before jobs are deleted that nobody has named one by one; an error leaves them. nil: no questions.
+	Confirm func(question string) error
 	// Now is the clock for ages; nil: time.Now.
 	Now func() time.Time
 }
@@ -41,6 +43,15 @@ func (d *Desk) now() time.Time {
 	}
 
 	return d.Now()
+}
+
+// sure asks before something is deleted.
+func (d *Desk) sure(format string, args ...any) error {
+	if d.Confirm == nil {
+		return nil
+	}
+
+	return d.Confirm(oneLine(fmt.Sprintf(format, args...)))
 }
 
 // say writes one line for people.

@@ -281,15 +281,19 @@ func TestJob(t *testing.T) {
 		t.Errorf("%v", doc["options"])
 	}
 
-	if text := b.text(b.Logs(ctx, "an_1")); text != "first·[31m row\nsecond\n" {
+	if text := b.text(b.Logs(ctx, "an_1", 0)); text != "first·[31m row\nsecond\n" {
 		t.Errorf("%q", text)
 	}
 
-	if doc := b.json(func() error { return b.Logs(ctx, "an_1") }); !cmp.Equal(doc["logs"], []any{"first\x1b[31m row", "second"}) {
+	if text := b.text(b.Logs(ctx, "an_1", 1)); text != "second\n" {
+		t.Errorf("%q", text)
+	}
+
+	if doc := b.json(func() error { return b.Logs(ctx, "an_1", 0) }); !cmp.Equal(doc["logs"], []any{"first\x1b[31m row", "second"}) {
 		t.Errorf("%v", doc)
 	}
 
-	for name, err := range map[string]error{"get": b.Get(ctx, "an_9"), "logs": b.Logs(ctx, "an_9")} {
+	for name, err := range map[string]error{"get": b.Get(ctx, "an_9"), "logs": b.Logs(ctx, "an_9", 0)} {
 		if !errors.Is(err, queue.ErrJobNotFound) || err.Error() != "job an_9 does not exist" || b.out.take() != "" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -478,7 +482,7 @@ func TestEvents(t *testing.T) {
 	var wg sync.WaitGroup
 
 	wg.Go(func() {
-		if err := d.Events(ctx, "0", slog.New(slog.DiscardHandler)); err != nil {
+		if err := d.Events(ctx, "0", 0, slog.New(slog.DiscardHandler)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -520,7 +524,7 @@ func TestEdits(t *testing.T) {
 		t.Error(doc)
 	}
 
-	if text := b.text(b.ChangePriority(ctx, "d2", 7)); text != "d2 has priority 7\n1 job changed\n" {
+	if text := b.text(b.ChangePriority(ctx, "d2", 7, false)); text != "d2 has priority 7\n1 job changed\n" {
 		t.Error(text)
 	}
 
@@ -593,7 +597,7 @@ func TestFewRightsAndNoRedis(t *testing.T) {
 	for name, do := range map[string]func(context.Context) error{
 		"stats": d.Stats, "pause": d.Pause, "resume": d.Resume, "get": func(ctx context.Context) error { return d.Get(ctx, "x") },
 		"retry":  func(ctx context.Context) error { return d.Retry(ctx, []string{"x", "y"}, queue.RetryOptions{}) },
-		"events": func(ctx context.Context) error { return d.Events(ctx, "", slog.New(slog.DiscardHandler)) },
+		"events": func(ctx context.Context) error { return d.Events(ctx, "", 0, slog.New(slog.DiscardHandler)) },
 	} {
 		if err := do(ctx); err == nil || strings.Contains(err.Error(), "canary") || strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("%s: %v", name, err)

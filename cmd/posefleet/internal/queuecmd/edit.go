@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/posefleet/posefleet/queue"
@@ -29,15 +28,19 @@ func (d *Desk) ChangeDelay(ctx context.Context, id string, delay time.Duration) 
 	})
 }
 
-// ChangePriority gives a job another priority: 0 is served first.
-func (d *Desk) ChangePriority(ctx context.Context, id string, priority int) error {
+// ChangePriority gives a job another priority: 0 is served first. With first it goes in front of its equals.
+func (d *Desk) ChangePriority(ctx context.Context, id string, priority int, first bool) error {
 	return d.each(ctx, []string{id}, "changed", fmt.Sprintf("has priority %d", priority), func(ctx context.Context, id string) error {
-		return d.Queue.ChangePriority(ctx, id, priority, false)
+		return d.Queue.ChangePriority(ctx, id, priority, first)
 	})
 }
 
 // RemoveOrphans deletes jobs that are in no state, so that nobody would ever take or clean them.
 func (d *Desk) RemoveOrphans(ctx context.Context) error {
+	if err := d.sure("delete all jobs of queue %s that are in no state", d.name()); err != nil {
+		return err
+	}
+
 	ids, err := d.Queue.RemoveOrphans(ctx)
 
 	if d.JSON {
@@ -68,6 +71,10 @@ func (d *Desk) Obliterate(ctx context.Context, force bool) error {
 		return err
 	}
 
+	if err := d.sure("delete queue %s with everything in it, which is %s", d.name(), jobs(int(s.Jobs()))); err != nil {
+		return err
+	}
+
 	err = d.Queue.Obliterate(ctx, force)
 	if errors.Is(err, queue.ErrActiveJobs) {
 		return fmt.Errorf("queue %s is paused but was not deleted: jobs are running", d.name())
@@ -91,58 +98,4 @@ func (d *Desk) counted(n int, done string) error {
 	}
 
 	return d.say("%s %s", jobs(n), done)
-}
-
-// scheduler is one entry of Schedulers' document.
-type scheduler struct {
-	ID         string     `json:"id"`
-	Job        string     `json:"job"`
-	Every      string     `json:"every,omitempty"`
-	Pattern    string     `json:"pattern,omitempty"`
-	TZ         string     `json:"tz,omitempty"`
-	NextAt     *time.Time `json:"nextAt,omitempty"`
-	Iterations int        `json:"iterations"`
-}
-
-// schedulersMost bounds what Schedulers shows.
-const schedulersMost = 1000
-
-// Schedulers shows the job schedulers, those that are due next first.
-func (d *Desk) Schedulers(ctx context.Context) error {
-	all, err := d.Queue.Schedulers(ctx, 0, schedulersMost)
-	if err != nil {
-		return err
-	}
-
-	rows, docs := [][]string{{"ID", "JOB", "WHEN", "NEXT", "MADE"}}, make([]scheduler, 0, len(all))
-
-	for _, s := range all {
-		doc := scheduler{ID: s.ID, Job: s.Template.Name, Pattern: s.Repeat.Pattern, TZ: s.Repeat.TZ, NextAt: moment(s.Next), Iterations: s.Iterations}
-		if s.Repeat.Every > 0 {
-			doc.Every = s.Repeat.Every.String()
-		}
-
-		docs = append(docs, doc)
-		rows = append(rows, []string{s.ID, doc.Job, doc.times(), when(s.Next, d.now()), strconv.Itoa(s.Iterations)})
-	}
-
-	switch {
-	case d.JSON:
-		return d.document(map[string]any{"schedulers": docs})
-	case len(all) == 0:
-		return d.say("no schedulers")
-	}
-
-	return d.table(rows)
-}
-
-func (s *scheduler) times() string {
-	switch {
-	case s.Every != "":
-		return "every " + s.Every
-	case s.TZ != "":
-		return s.Pattern + " (" + s.TZ + ")"
-	}
-
-	return s.Pattern
 }

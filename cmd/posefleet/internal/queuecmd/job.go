@@ -202,8 +202,8 @@ func nonZero(n int, units ...string) string {
 	return strconv.Itoa(n) + " " + units[len(units)-1]
 }
 
-// Logs shows the log of one job, oldest row first.
-func (d *Desk) Logs(ctx context.Context, id string) error {
+// Logs shows the log of one job, oldest row first; of a long one the newest tail rows (0: all).
+func (d *Desk) Logs(ctx context.Context, id string, tail int) error {
 	if _, err := d.Queue.Job(ctx, id); err != nil {
 		return explain(id, "", err)
 	}
@@ -213,8 +213,13 @@ func (d *Desk) Logs(ctx context.Context, id string) error {
 		return err
 	}
 
+	total := len(rows)
+	if tail > 0 {
+		rows = rows[max(total-tail, 0):]
+	}
+
 	if d.JSON {
-		return d.document(map[string]any{"id": id, "logs": append([]string{}, rows...)})
+		return d.document(map[string]any{"id": id, "logs": append([]string{}, rows...), "rows": total})
 	}
 
 	for _, row := range rows {

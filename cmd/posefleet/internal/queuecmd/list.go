@@ -15,6 +15,9 @@ import (
 // ErrBadState says that a word is not the name of a state.
 var ErrBadState = errors.New("no such state")
 
+// ErrNotCleanable is an ErrBadState of its own.
+var ErrNotCleanable = fmt.Errorf("%w: parents that wait for their children can't be cleaned; remove them by id", ErrBadState)
+
 // states are those that jobs can be listed by, with the other names that people know them by.
 var states = map[string]queue.State{
 	"waiting": queue.StateWaiting, "wait": queue.StateWaiting, "active": queue.StateActive, "delayed": queue.StateDelayed,

@@ -134,7 +134,11 @@ func (d *Desk) explainState(ctx context.Context, id string, err error) error {
 // Clean deletes jobs of a state that are older than age, at most limit of them (0: all).
 func (d *Desk) Clean(ctx context.Context, state queue.State, age time.Duration, limit int) error {
 	if state == queue.StateWaitingChildren {
-		return fmt.Errorf("%w: parents that wait for their children can't be cleaned; remove them by id", ErrBadState)
+		return ErrNotCleanable
+	}
+
+	if err := d.sureToClean(ctx, state, age, limit); err != nil {
+		return err
 	}
 
 	removed, err := d.Queue.Clean(ctx, age, limit, state)
@@ -161,8 +165,47 @@ func (d *Desk) Clean(ctx context.Context, state queue.State, age time.Duration, 
 	return errors.Join(err, d.say("%s removed from %s", jobs(len(removed)), state))
 }
 
+// sureToClean asks with the number of jobs that the state has; how many of them are old enough is found out by cleaning only.
+func (d *Desk) sureToClean(ctx context.Context, state queue.State, age time.Duration, limit int) error {
+	if d.Confirm == nil {
+		return nil
+	}
+
+	n, err := d.Queue.Counts(ctx)
+	if err != nil {
+		return err
+	}
+
+	what := fmt.Sprintf("the %d %s jobs", countOf(n, state), state)
+	if limit > 0 {
+		what = fmt.Sprintf("up to %d of %s", limit, what)
+	}
+
+	if age > 0 {
+		what += fmt.Sprintf(" that are older than %s,", age)
+	}
+
+	return d.sure("delete %s of queue %s", what, d.name())
+}
+
+func countOf(n queue.Counts, state queue.State) int64 {
+	return map[queue.State]int64{
+		queue.StateWaiting: n.Waiting, queue.StateActive: n.Active, queue.StateDelayed: n.Delayed, queue.StatePrioritized: n.Prioritized,
+		queue.StateWaitingChildren: n.WaitingChildren, queue.StateCompleted: n.Completed, queue.StateFailed: n.Failed,
+	}[state]
+}
+
 // Drain deletes all jobs that wait, and with delayed those that are due later as well.
 func (d *Desk) Drain(ctx context.Context, delayed bool) error {
+	what := "that wait"
+	if delayed {
+		what = "that wait or are due later"
+	}
+
+	if err := d.sure("delete all jobs of queue %s %s", d.name(), what); err != nil {
+		return err
+	}
+
 	n, err := d.Queue.Drain(ctx, delayed)
 	if err != nil {
 		return err
