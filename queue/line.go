@@ -33,9 +33,16 @@ func newLine(base redis.UniversalOptions, p profile) *line {
 	return &line{open: func() redis.UniversalClient { return newClient(base, p) }}
 }
 
+// dialedPool is the bound of a hub's connections where a Dialer makes them. It is never reached: a call that waits for a connection does
+// so with a timer that the driver shares between all of its clients, and testing/synctest allows no timer in two bubbles.
+const dialedPool = 10_000
+
 // newHub is a line with a pool that many goroutines share.
 func newHub(base redis.UniversalOptions) *line {
 	p := profile{timeout: commandTimeout}
+	if base.Dialer != nil {
+		p.pool = dialedPool
+	}
 
 	return &line{open: func() redis.UniversalClient { return newClient(base, p) }, grace: 2 * commandTimeout}
 }
