@@ -32,6 +32,10 @@ lint: ## go vet and golangci-lint
 race: ## run the tests of the pure Go packages three times under the race detector
 	@$(DEV) race $(PKG)
 
+.PHONY: drill
+drill: ## run a fleet under load and faults (ARGS="-jobs 10000 -seed 2" for a longer one)
+	@$(DEV) drill $(ARGS)
+
 .PHONY: bench
 bench: ## run the benchmarks (PKG=./queue/... for some)
 	@$(DEV) bench $(PKG)

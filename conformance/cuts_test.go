@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posefleet/posefleet/internal/nettest"
 	"github.com/posefleet/posefleet/internal/operator"
 	"github.com/posefleet/posefleet/internal/wait"
 	"github.com/posefleet/posefleet/protocol"
@@ -225,14 +227,16 @@ func TestCutAfterStep8ReplyLost(t *testing.T) {
 
 	s := newSystem(t, posefleet(t))
 	journal := filepath.Join(t.TempDir(), "journal")
-	cable := newCable(t, s.redis.Addr)
+	cable := nettest.Start(t, s.redis.Addr)
 	settings := quickLocks(stopwatch{journal: journal})
-	settings["POSEFLEET_REDIS_URL"] = "redis://" + cable.addr()
+	settings["POSEFLEET_REDIS_URL"] = "redis://" + cable.Addr()
 	settings["POSEFLEET_LOCK_DURATION"] = "10s"
 
 	s.front.intercept(nil, func(_ context.Context, m *message) bool {
 		if m.is("result", "an_1") {
-			cable.loseReplies("an_1")
+			cable.LoseAnswers(1, func(command []byte) bool {
+				return bytes.Contains(command, []byte("an_1")) && bytes.Contains(command, []byte("completed"))
+			})
 		}
 
 		return true
@@ -242,7 +246,7 @@ func TestCutAfterStep8ReplyLost(t *testing.T) {
 	w := s.startWorker("worker", settings)
 	s.checkEnd(t, "an_1", 1, w)
 
-	if cable.lost() == 0 {
+	if cable.Lost() == 0 {
 		t.Error("no reply was lost: the test tests nothing")
 	}
 

@@ -26,6 +26,10 @@ type stopwatch struct {
 	fail      string // code of the fault; empty: a result
 	retryable bool
 	journal   string // file that gets a line at each start and end
+	// crash ends the process in the middle of the work, instead of an end.
+	crash bool
+	// mixed lets the analysis id say how the job behaves (drill_load_test.go); work is then the unit of time.
+	mixed bool
 }
 
 // command is the value of POSEFLEET_EXTRACTOR for this behaviour.
@@ -35,8 +39,8 @@ func (s stopwatch) command() string {
 		self = os.Args[0]
 	}
 
-	return fmt.Sprintf("'%s' %s -work %s -burn=%t -fail '%s' -retryable=%t -journal '%s'", self, extractorWord, s.work, s.burn, s.fail,
-		s.retryable, s.journal)
+	return fmt.Sprintf("'%s' %s -work %s -burn=%t -fail '%s' -retryable=%t -mixed=%t -journal '%s'", self, extractorWord, s.work, s.burn,
+		s.fail, s.retryable, s.mixed, s.journal)
 }
 
 // starts reads the journal: how often work was begun on an analysis.
@@ -57,6 +61,7 @@ func extractorMain(args []string) {
 	flags.BoolVar(&s.burn, "burn", false, "")
 	flags.StringVar(&s.fail, "fail", "", "")
 	flags.BoolVar(&s.retryable, "retryable", false, "")
+	flags.BoolVar(&s.mixed, "mixed", false, "")
 	flags.StringVar(&s.journal, "journal", "", "")
 	_ = flags.Parse(args) // ExitOnError
 
@@ -78,10 +83,19 @@ func extractorMain(args []string) {
 
 // do is one job: the work, then the message that ends it.
 func (s stopwatch) do(job protocol.ExtractorJob, say func(any) error) any {
+	if s.mixed {
+		s = s.of(job.Job)
+	}
+
 	s.note("start", job.Job)
 	s.spend(func(done float64) {
 		_ = say(protocol.ExtractorProgress{Type: protocol.MessageProgress, Job: job.Job, Done: done})
 	})
+
+	if s.crash {
+		os.Exit(7)
+	}
+
 	s.note("end", job.Job)
 
 	if s.fail != "" {

@@ -22,6 +22,7 @@ import (
 type message struct {
 	Method, Path string
 	WebhookID    string
+	Header       http.Header
 	Body         []byte
 	// Status is 0 while there is no answer, and when it was lost.
 	Status      int
@@ -57,6 +58,8 @@ type front struct {
 	messages []*message
 	// before may hold a request or, by returning false, lose it; after may lose the answer. Both run on the request's goroutine.
 	before, after func(ctx context.Context, m *message) bool
+	// instead answers a request in the control plane's place, with a status; 0 lets it pass.
+	instead func(m *message) int
 	// storageFaults is how many requests to the storage are still to be answered 503.
 	storageFaults int
 }
@@ -115,6 +118,14 @@ func (f *front) intercept(before, after func(ctx context.Context, m *message) bo
 	f.before, f.after = before, after
 }
 
+// answerInstead sets what answers in the control plane's place; nil ends it.
+func (f *front) answerInstead(instead func(m *message) int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	f.instead = instead
+}
+
 // seen are the messages of a kind for an analysis, in the order of their coming.
 func (f *front) seen(kind, id string) []message {
 	f.mu.Lock()
@@ -156,15 +167,24 @@ func (f *front) pass(proxy http.Handler, w http.ResponseWriter, r *http.Request)
 		return
 	}
 
-	m := &message{Method: r.Method, Path: r.URL.Path, WebhookID: r.Header.Get("webhook-id"), Body: body, Came: time.Now()}
+	m := &message{Method: r.Method, Path: r.URL.Path, WebhookID: r.Header.Get("webhook-id"), Header: r.Header.Clone(), Body: body, Came: time.Now()}
 
 	f.mu.Lock()
 	f.messages = append(f.messages, m)
-	before, after := f.before, f.after
+	before, after, instead := f.before, f.after, f.instead
 	f.mu.Unlock()
 
 	if before != nil && !before(r.Context(), m) {
 		panic(http.ErrAbortHandler) // the connection breaks, as when a network loses a message
+	}
+
+	if instead != nil {
+		if status := instead(m); status != 0 {
+			f.ended(m, &httptest.ResponseRecorder{Code: status, Body: &bytes.Buffer{}})
+			w.WriteHeader(status)
+
+			return
+		}
 	}
 
 	// A request that was held must still arrive when its sender is gone by then.

@@ -44,13 +44,15 @@ type system struct {
 	api          *operator.Client
 	queue        *queue.Queue
 	clips        int
+	logs         []*logLines // of all processes so far
 }
 
-// newSystem starts Redis and the control plane. program is posefleet or a build of it that is wrong on purpose.
-func newSystem(t testing.TB, program string) *system {
+// newSystem starts Redis and the control plane. program is posefleet or a build of it that is wrong on purpose; redisArgs go to
+// redis-server.
+func newSystem(t testing.TB, program string, redisArgs ...string) *system {
 	t.Helper()
 
-	s := newQueueOnly(t)
+	s := newQueueOnly(t, redisArgs...)
 	s.front, s.dir = newFront(t), t.TempDir()
 	s.workerSecret, s.doorSecret = webhook.Generate(), webhook.Generate()
 	s.startControl(program)
@@ -59,10 +61,10 @@ func newSystem(t testing.TB, program string) *system {
 }
 
 // newQueueOnly is a Redis with a queue and nothing around it.
-func newQueueOnly(t testing.TB) *system {
+func newQueueOnly(t testing.TB, redisArgs ...string) *system {
 	t.Helper()
 
-	s := &system{t: t, redis: redistest.Start(t, "--maxmemory-policy", "noeviction")}
+	s := &system{t: t, redis: redistest.Start(t, append([]string{"--maxmemory-policy", "noeviction"}, redisArgs...)...)}
 
 	q, err := queue.NewQueue(queue.Options{RedisURL: s.redis.URL, Name: queueName})
 	if err != nil {
@@ -101,6 +103,7 @@ func (s *system) launchControl(program, base string) string {
 		"POSEFLEET_STORAGE_URL":   "file:" + filepath.Join(s.dir, "storage"),
 		"POSEFLEET_WORKER_SECRET": s.workerSecret,
 	}, program, "control")
+	s.logs = append(s.logs, s.control.log)
 	awaitHTTP(s.t, s.control, base+"/healthz")
 
 	return base
@@ -199,6 +202,7 @@ func (s *system) runWorker(w *worker, name string) {
 
 	w.door, w.admin = "http://"+w.env["POSEFLEET_LISTEN"], "http://"+w.env["POSEFLEET_ADMIN_LISTEN"]
 	w.process = startProcess(s.t, name, w.env, posefleet(s.t), "worker")
+	s.logs = append(s.logs, w.process.log)
 }
 
 // clip is a file to be analysed.

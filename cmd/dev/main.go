@@ -26,6 +26,7 @@ func commands() []command {
 		{"build", "[release]", "build build/bin/posefleet and build/bin/posefleet-extract", (*tool).build},
 		{"lint", "", "go vet and golangci-lint", (*tool).lint},
 		{"race", "", "run the tests of the pure Go packages under the race detector", (*tool).race},
+		{"drill", "[-jobs N] [-seed N]", "run a fleet under load and faults, and hold its ledger against what is promised", (*tool).drill},
 		{"bench", "[PACKAGE…]", "run the benchmarks", (*tool).bench},
 		{"assets", "DIR [onnxruntime]", "make an assets directory (models, inference library) at DIR", (*tool).assets},
 		{"image", "", "build the container image with docker or buildah", (*tool).image},
