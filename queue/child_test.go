@@ -1,10 +1,14 @@
 package queue
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"time"
+
+	"github.com/posefleet/posefleet/internal/child"
 )
 
 // childEnv holds the Redis address of a worker in a process of its own, which a test kills.
@@ -32,4 +36,23 @@ func runChild(url string) int {
 	}
 
 	return 0
+}
+
+// startChild starts it and waits until it has the job.
+func (k *kit) startChild(id string) *child.Process {
+	k.t.Helper()
+
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+k.url)
+	out, err := cmd.StdoutPipe()
+	k.must(err)
+	proc, err := child.Start(cmd)
+	k.must(err)
+	k.t.Cleanup(proc.Kill)
+
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "started "+id+"\n" {
+		k.t.Fatalf("child said %q, %v", line, err)
+	}
+
+	return proc
 }

@@ -334,8 +334,8 @@ func TestGoTakesOverFromNode(t *testing.T) {
 		k.must(q.Resume(t.Context()))
 		k.awaitState(q, id, StateCompleted)
 
-		if j, err := q.Job(t.Context(), id); err != nil || j.StalledCount != 1 || j.AttemptsMade != 1 {
-			t.Errorf("%+v, %v", j, err)
+		if j, err := q.Job(t.Context(), id); err != nil || j.StalledCount != 1 || j.AttemptsMade != 1 || k.count("completed") != 1 {
+			t.Errorf("%+v, completed %d times, %v", j, k.count("completed"), err)
 		}
 	})
 }

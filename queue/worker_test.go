@@ -1,20 +1,16 @@
 package queue
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/posefleet/posefleet/internal/child"
 	"github.com/posefleet/posefleet/internal/wait"
 )
 
@@ -233,18 +229,7 @@ func TestKilledWorker(t *testing.T) {
 	k := newKit(t)
 	q := k.queue("q")
 	id := k.add(q, "n", nil, JobOptions{})
-
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+k.url)
-	out, err := cmd.StdoutPipe()
-	k.must(err)
-	proc, err := child.Start(cmd)
-	k.must(err)
-	t.Cleanup(proc.Kill)
-
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "started "+id+"\n" {
-		t.Fatalf("child said %q, %v", line, err)
-	}
+	proc := k.startChild(id)
 
 	o := k.workerOptions("q")
 	o.StalledInterval = 200 * time.Millisecond

@@ -64,8 +64,9 @@ const commands = {
   listen: async () => {
     const events = new QueueEvents(name, { connection, lastEventId: '0' })
     open.push(events)
-    for (const e of ['completed', 'failed', 'progress', 'active', 'stalled', 'delayed']) {
-      events.on(e, (args) => seen.push({ event: e, ...args }))
+    for (const e of ['added', 'waiting', 'active', 'completed', 'failed', 'progress', 'delayed', 'stalled', 'removed', 'drained', 'paused',
+      'resumed', 'duplicated', 'deduplicated', 'retries-exhausted', 'waiting-children', 'cleaned']) {
+      events.on(e, (args, id) => seen.push({ event: e, ...args, at: id }))
     }
     await events.waitUntilReady()
     return true
@@ -86,6 +87,7 @@ const commands = {
   workers: async () => (await queue.getWorkers()).map((w) => w.rawname || w.name),
   pause: async () => { await queue.pause(); return true },
   resume: async () => { await queue.resume(); return true },
+  remove: async ({ id }) => { await (await queue.getJob(id)).remove(); return true },
   retry: async ({ id }) => { await (await queue.getJob(id)).retry(); return true }
 }
 
