@@ -71,7 +71,7 @@ func (d *Desk) waitAll(ctx context.Context, ids []string) ([]awaited, error) {
 
 	done := make([]awaited, len(ids))
 	for i, id := range ids {
-		waiters.Go(func() { done[i] = await(ctx, results, id) }) // ends with the job, or ctx
+		waiters.Go(func() { done[i] = d.await(ctx, results, id) }) // ends with the job, or ctx
 	}
 
 	waiters.Wait()
@@ -81,8 +81,16 @@ func (d *Desk) waitAll(ctx context.Context, ids []string) ([]awaited, error) {
 	return done, nil
 }
 
-func await(ctx context.Context, results *queue.Results, id string) awaited {
-	value, err := results.Wait(ctx, id)
+func (d *Desk) await(ctx context.Context, results *queue.Results, id string) awaited {
+	var value json.RawMessage
+
+	there, err := d.Queue.Exists(ctx, id)
+	if err == nil && !there {
+		err = queue.ErrJobNotFound
+	} else if err == nil {
+		value, err = results.Wait(ctx, id)
+	}
+
 	a := awaited{ID: id, Completed: err == nil, ReturnValue: rawJSON(value)}
 
 	if failed, ok := errors.AsType[*queue.JobFailedError](err); ok {
