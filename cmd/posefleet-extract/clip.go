@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/posefleet/posefleet/pose"
@@ -20,8 +17,11 @@ import (
 // clipCommand extracts one clip.
 type clipCommand struct {
 	Path       string  `arg:"" name:"clip" help:"The video clip."`
-	Output     string  `short:"o" placeholder:"PATH" help:"Where to write (a folder for openpose); - is stdout; a name that ends in .gz is compressed. Default: stdout if that is a file or a pipe, else the clip's name with the format's ending in the current folder; nothing if only --overlay or --picture is wanted."`
-	Format     string  `help:"Output format: ${enum}." enum:"json,openpose,coco,csv,trc" default:"json"`
+	Output     string  `short:"o" placeholder:"PATH" help:"Where to write (a folder for openpose); - is stdout; a name that ends in .gz is compressed. Default: stdout if that is a file or a pipe, else the clip's name with the format's ending in the current folder; nothing if only --overlay, --picture or --report is wanted."`
+	Format     string  `help:"Output format: ${enum}; mot are the athlete's angles." enum:"json,openpose,coco,csv,trc,mot" default:"json"`
+	Smooth     bool    `help:"Add smoothed points and joint angles beside the raw points (see docs/pose.md); openpose, coco and trc give the smoothed ones instead."`
+	Report     string  `placeholder:"PATH.html" help:"Also write a report: the clip with skeleton and angle curves, in any browser. It refers to the clip where that is now."`
+	Embed      bool    `name:"report-embed" help:"Put a small copy of the clip into the report, so that it can be passed on alone."`
 	Overlay    string  `placeholder:"PATH.mp4" help:"Also write a video with the skeletons drawn in."`
 	Picture    string  `placeholder:"PATH.png" help:"Also write a contact sheet with the skeletons drawn in."`
 	Model      string  `placeholder:"NAME" help:"Model: lite, full, heavy, or one of your own by its name or path (see docs/pose.md); heavy is the most accurate, lite and full are 8 and 4 times faster. Default: ${default}." default:"heavy"`
@@ -75,6 +75,9 @@ func (c *clipCommand) extract(ctx context.Context, s streams, x *extract.Extract
 	if err := c.draw(ctx, out.Clips[0], config, bar); err != nil {
 		return err
 	}
+	if err := c.report(ctx, out, dir, config, bar); err != nil {
+		return err
+	}
 	if err := c.write(s, out, target); err != nil {
 		return err
 	}
@@ -98,9 +101,13 @@ func (c *clipCommand) config(s streams) (extract.Config, error) {
 }
 
 func (c *clipCommand) params() (protocol.Params, error) {
-	p := protocol.Params{CaptureFPS: c.CaptureFPS, MaxPeople: c.MaxPeople}
+	smooth := c.Smooth || pose.Format(c.Format) == pose.FormatMOT
+	p := protocol.Params{CaptureFPS: c.CaptureFPS, MaxPeople: c.MaxPeople, Smooth: &smooth}
 	if c.MaxPeople < 0 || c.MaxPeople > extract.MaxPeople {
 		return p, fmt.Errorf("--max-people: %d is not in 1..%d", c.MaxPeople, extract.MaxPeople)
+	}
+	if c.Embed && c.Report == "" {
+		return p, errors.New("--report-embed: there is no --report")
 	}
 	if c.CaptureFPS < 0 {
 		return p, fmt.Errorf("--capture-fps: %v is not a rate", c.CaptureFPS)
@@ -114,63 +121,4 @@ func (c *clipCommand) params() (protocol.Params, error) {
 	}
 	p.Athlete = &a
 	return p, nil
-}
-
-// target is where the document goes: a path, "-", or "" for nowhere.
-func (c *clipCommand) target(s streams) (string, error) {
-	if c.Output == "" && (c.Overlay != "" || c.Picture != "") {
-		return "", nil
-	}
-	openpose := pose.Format(c.Format) == pose.FormatOpenPose
-	if c.Output == "-" && openpose {
-		return "", errors.New("-o: openpose writes a folder, which can't go to stdout")
-	}
-	if c.Output != "" {
-		return c.Output, nil
-	}
-	if !isTerminal(s.out) && !openpose {
-		return "-", nil
-	}
-	name := filepath.Base(c.Path)
-	name = strings.TrimSuffix(name, filepath.Ext(name))
-	endings := map[pose.Format]string{
-		pose.FormatJSON: ".pose.json", pose.FormatOpenPose: "_openpose", pose.FormatCOCO: ".coco.json",
-		pose.FormatCSV: ".csv", pose.FormatTRC: ".trc",
-	}
-	return name + endings[pose.Format(c.Format)], nil
-}
-
-func (c *clipCommand) draw(ctx context.Context, clip *extract.Clip, config extract.Config, bar *bar) error {
-	if c.Overlay == "" && c.Picture == "" {
-		return nil
-	}
-	return clip.Draw(ctx, extract.Overlay{Video: c.Overlay, Picture: c.Picture, Media: config.Media, Progress: bar.drawing})
-}
-
-func (c *clipCommand) write(s streams, out *extract.Result, target string) error {
-	switch {
-	case target == "":
-		return nil
-	case pose.Format(c.Format) == pose.FormatOpenPose:
-		return out.WriteOpenPose(target)
-	case target == "-":
-		return c.encode(s.out, out)
-	}
-	return extract.WriteFile(target, func(w io.Writer) error { return c.encode(extract.Compressed(w, target), out) })
-}
-
-func (c *clipCommand) encode(w io.Writer, out *extract.Result) (err error) {
-	if z, ok := w.(io.Closer); ok && w != os.Stdout {
-		defer func() { err = errors.Join(err, z.Close()) }()
-	}
-	source := out.Clips[0].Source()
-	switch pose.Format(c.Format) {
-	case pose.FormatCOCO:
-		return pose.ExportCOCO(w, source)
-	case pose.FormatCSV:
-		return pose.ExportCSV(w, source)
-	case pose.FormatTRC:
-		return pose.ExportTRC(w, source)
-	}
-	return out.WriteDocument(w)
 }

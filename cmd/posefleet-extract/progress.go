@@ -36,17 +36,25 @@ func (b *bar) frames(p extract.Progress) {
 		line += fmt.Sprintf(" of %d", p.Total)
 	}
 	line += fmt.Sprintf("  %.1f fps", float64(p.Frames)/took.Seconds())
-	if p.Done > 0.01 {
-		line += fmt.Sprintf("  %s left", time.Duration(float64(took)*(1/p.Done-1)).Round(time.Second))
-	}
-	b.show(line)
+	b.show(line + left(took, p.Done))
 }
 
-// drawing shows the overlay's progress.
-func (b *bar) drawing(done float64) {
-	if b.due() {
-		b.show(fmt.Sprintf("%3.0f %%  drawing", 100*done))
+// stage returns what shows the progress of a stage after the extraction, with the time that is left of it.
+func (b *bar) stage(name string) func(done float64) {
+	start := time.Now()
+	return func(done float64) {
+		if b.due() {
+			b.show(fmt.Sprintf("%3.0f %%  %s%s", 100*done, name, left(time.Since(start), done)))
+		}
 	}
+}
+
+// left is how long something takes that has taken so long for a share of it.
+func left(took time.Duration, done float64) string {
+	if done <= 0.01 {
+		return ""
+	}
+	return fmt.Sprintf("  %s left", time.Duration(float64(took)*(1/done-1)).Round(time.Second))
 }
 
 func (b *bar) due() bool {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/posefleet/posefleet/pose"
+	"github.com/posefleet/posefleet/pose/blazepose"
 	"github.com/posefleet/posefleet/pose/media"
 	"github.com/posefleet/posefleet/pose/models"
 	"github.com/posefleet/posefleet/protocol"
@@ -123,6 +124,8 @@ type Clip struct {
 
 	spool *spool
 	names map[int]int
+	// refined is whether smoothed points and angles were asked for.
+	refined bool
 }
 
 // Run does a request. Errors have a code by Fault. The caller must Close the result.
@@ -229,6 +232,7 @@ func (p *pass) finish(id string, info *media.Info, params protocol.Params) *Clip
 		c.Athlete = a
 	}
 	c.Quality.describe(c.Media, len(c.names))
+	c.refined = params.Smooth != nil && *params.Smooth
 	return c
 }
 
@@ -240,12 +244,16 @@ func baseName(path string) string {
 	return name
 }
 
-// Frames yields the clip's frames.
+// Frames yields the clip's frames with raw points only.
 func (c *Clip) Frames() iter.Seq2[pose.Frame, error] { return c.spool.frames(c.names) }
 
-// Source is the clip as exporters read it.
-func (c *Clip) Source() pose.Source {
-	return pose.Source{Name: c.Name, Skeleton: c.Skeleton, Clip: c.ClipHead, Frames: c.Frames}
+// Source is the clip as exporters read it, with smoothed points and angles if they were asked for.
+func (c *Clip) Source() (pose.Source, error) {
+	s := pose.Source{Name: c.Name, Skeleton: c.Skeleton, Clip: c.ClipHead, Frames: c.Frames}
+	if !c.refined {
+		return s, nil
+	}
+	return Refine(s)
 }
 
 // Summary is what the result message says about the clip.
@@ -265,4 +273,18 @@ func (r *Result) Close() error {
 	}
 	r.Clips = nil
 	return errors.Join(errs...)
+}
+
+// Runs are the inferences of all models so far.
+func (x *Extractor) Runs() blazepose.Runs {
+	var sum blazepose.Runs
+	for _, m := range x.models {
+		if m.BlazePose == nil {
+			continue
+		}
+		r := m.BlazePose.Runs()
+		sum.Detector += r.Detector
+		sum.Landmark += r.Landmark
+	}
+	return sum
 }

@@ -20,6 +20,8 @@ type Overlay struct {
 	Video string
 	// Picture is the path of a PNG file with frames from all over the clip. Empty: none.
 	Picture string
+	// Plain draws nothing: the video is a copy of the clip.
+	Plain bool
 	// Media tunes decoding and names the programs.
 	Media media.Config
 	// Progress, if set, is told the share that is done.
@@ -113,7 +115,9 @@ func (d *drawing) run(ctx context.Context, w *media.Writer) error {
 }
 
 func (d *drawing) frame(pic *picture, f pose.Frame, w *media.Writer) error {
-	d.painter.paint(&pic.mat, f, pic.Index)
+	if !d.overlay.Plain {
+		d.painter.paint(&pic.mat, f, pic.Index)
+	}
 	if d.sheet != nil {
 		d.sheet.add(pic)
 	}

@@ -18,7 +18,11 @@ func (r *Result) WriteDocument(w io.Writer) error {
 		return err
 	}
 	for _, c := range r.Clips {
-		if err := e.Clip(c.ClipHead, c.Frames()); err != nil {
+		source, err := c.Source()
+		if err != nil {
+			return err
+		}
+		if err := e.Clip(source.Clip, source.Frames()); err != nil {
 			return err
 		}
 	}
@@ -66,9 +70,8 @@ func Compressed(w io.Writer, name string) io.Writer {
 	return w
 }
 
-// WriteOpenPose writes the first clip as a folder of OpenPose files, whole or not at all. The folder may be there already if it
-// is empty.
-func (r *Result) WriteOpenPose(dir string) (err error) {
+// WriteOpenPose writes a clip as a folder of OpenPose files, whole or not at all. The folder may be there already if it is empty.
+func WriteOpenPose(dir string, s pose.Source) (err error) {
 	dir = filepath.Clean(dir)
 	temp, err := os.MkdirTemp(filepath.Dir(dir), ".posefleet-*")
 	if err != nil {
@@ -82,7 +85,7 @@ func (r *Result) WriteOpenPose(dir string) (err error) {
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return err
 	}
-	if err := pose.ExportOpenPose(temp, r.Clips[0].Source()); err != nil {
+	if err := pose.ExportOpenPose(temp, s); err != nil {
 		return err
 	}
 	if err := ignoreMissing(os.Remove(dir)); err != nil {
