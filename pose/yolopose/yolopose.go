@@ -69,7 +69,11 @@ func (e *Model) EstimateAll(ctx context.Context, p vision.Picture, regions []ima
 		}
 		all = append(all, found...)
 	}
-	return vision.Distinct(all, e.Manifest().Scores.Overlap), nil
+	all = vision.Distinct(all, e.Manifest().Scores.Overlap)
+	for i := range all {
+		all[i].Score = vision.Unit(all[i].Score)
+	}
+	return all, nil
 }
 
 // table is an output as rows of numbers, one a person.
@@ -107,7 +111,8 @@ func (e *Model) yolo(back vision.Affine) ([]vision.Pose, error) {
 		out.Name, out.Shape, k, raw, chosen)
 }
 
-// people reads the rows that score enough, in the coordinates of the picture.
+// people reads the rows that score enough, in the coordinates of the picture. Scores stay as the model gives them until the best of
+// overlapping people is chosen: several of them may exceed 1.
 func (e *Model) people(t table, back vision.Affine) []vision.Pose {
 	m := e.Manifest()
 	var all []vision.Pose
@@ -116,7 +121,7 @@ func (e *Model) people(t table, back vision.Affine) []vision.Pose {
 		if !(score >= m.Scores.Person) {
 			continue
 		}
-		p := vision.Pose{Score: vision.Unit(score), Keypoints: make([]pose.Keypoint, len(m.Skeleton.Keypoints))}
+		p := vision.Pose{Score: score, Keypoints: make([]pose.Keypoint, len(m.Skeleton.Keypoints))}
 		p.Box = box(back, t.at(row, 0), t.at(row, 1), t.at(row, 2), t.at(row, 3), t.corners)
 		for i := range p.Keypoints {
 			at := t.points + valuesPerPoint*i
