@@ -44,7 +44,8 @@ func arrows() []arrow {
 		{"pose/rtmpose", []string{"pose", "pose/manifest", "pose/infer", "pose/vision"}},
 		{"pose/yolopose", []string{"pose", "pose/manifest", "pose/infer", "pose/vision"}},
 		{"pose/blazepose", []string{"pose", "pose/infer/...", "pose/vision", "internal/..."}},
-		{"pose/models", []string{
+		{"pose/models/...", []string{
+			"pose/onnx", "pose/models/...",
 			"pose", "pose/manifest", "pose/infer/...", "pose/vision", "pose/blazepose", "pose/movenet", "pose/rtmpose", "pose/yolopose", "internal/...",
 		}},
 		{"pose/extract/...", []string{"pose/...", "protocol/...", "internal/..."}},
