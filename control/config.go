@@ -5,23 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/url"
-	"reflect"
 	"strconv"
 	"time"
 
-	"github.com/caarlos0/env/v11"
-
 	"github.com/posefleet/posefleet/control/storage"
 	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/internal/envconfig"
 	"github.com/posefleet/posefleet/protocol/webhook"
 	"github.com/posefleet/posefleet/queue"
 )
 
 // EnvPrefix is the prefix of every variable.
-const EnvPrefix = "POSEFLEET_"
+const EnvPrefix = envconfig.Prefix
+
+// ConfigError is one fault of the configuration. Its text names the variable and never holds a secret.
+type ConfigError = envconfig.Error
+
+// Variable describes one variable, for the command line and its help.
+type Variable = envconfig.Variable
+
+// Variables lists the control plane's variables in the order of Config.
+func Variables() []Variable { return envconfig.Variables[Config]() }
 
 // Config is the control plane's configuration. The tags name the variable (without EnvPrefix), its default, and what it
 // means; the command line and its help are made from them. An empty variable counts as not set.
@@ -87,27 +93,10 @@ const (
 // LoadConfig reads and checks the configuration. environ holds variables by their full name, as from os.Environ with
 // flags laid over it. The error joins a *ConfigError for each fault.
 func LoadConfig(environ map[string]string) (Config, error) {
-	given := maps.Clone(environ)
-	maps.DeleteFunc(given, func(_, v string) bool { return v == "" })
 	var c Config
-	bad := configErrors(env.ParseWithOptions(&c, env.Options{
-		Environment: given, Prefix: EnvPrefix,
-		FuncMap: map[reflect.Type]env.ParserFunc{
-			reflect.TypeFor[[]webhook.Secret](): func(v string) (any, error) { return webhook.ParseSecrets(v) },
-		},
-	}))
-	named := map[string]bool{}
-	for _, err := range bad {
-		named[variableOf(err)] = true
-	}
-	for _, err := range flatten(c.Validate()) {
-		// A value that could not be read is one fault, not two.
-		if !named[variableOf(err)] {
-			bad = append(bad, err)
-		}
-	}
+	unread := envconfig.Parse(&c, envconfig.Given(environ))
 
-	return c, errors.Join(bad...)
+	return c, envconfig.Join(unread, c.Validate())
 }
 
 // setDefaults fills in what has no variable.
@@ -138,12 +127,12 @@ func (c *Config) validateQueue() error {
 	var errs []error
 	redisURL := c.RedisURL
 	if _, err := queue.ParseRedisURL(redisURL); err != nil {
-		errs = append(errs, fault("REDIS_URL", "is not valid: %v", err))
+		errs = append(errs, envconfig.Fault("REDIS_URL", "is not valid: %v", err))
 		redisURL = "redis://127.0.0.1" // the names are judged all the same
 	}
 	q, err := queue.NewQueue(queue.Options{RedisURL: redisURL, Prefix: c.Prefix, Name: c.Queue})
 	if err != nil {
-		return errors.Join(append(errs, fault("QUEUE", "or %sPREFIX can't be used: %v", EnvPrefix, err))...)
+		return errors.Join(append(errs, envconfig.Fault("QUEUE", "or %sPREFIX can't be used: %v", EnvPrefix, err))...)
 	}
 
 	return errors.Join(append(errs, q.Close())...)
@@ -152,7 +141,7 @@ func (c *Config) validateQueue() error {
 func (c *Config) validateAddresses() error {
 	var errs []error
 	if _, err := net.ResolveTCPAddr("tcp", c.Listen); err != nil || c.Listen == "" {
-		errs = append(errs, fault("LISTEN", "is no address to listen on, as :8080: %q", c.Listen))
+		errs = append(errs, envconfig.Fault("LISTEN", "is no address to listen on, as :8080: %q", c.Listen))
 	}
 	if c.PublicURL == "" {
 		return errors.Join(errs...)
@@ -160,9 +149,9 @@ func (c *Config) validateAddresses() error {
 	u, err := url.Parse(c.PublicURL)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
-		errs = append(errs, fault("PUBLIC_URL", "is no http or https URL"))
+		errs = append(errs, envconfig.Fault("PUBLIC_URL", "is no http or https URL"))
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		errs = append(errs, fault("PUBLIC_URL", "must have no user, query or fragment"))
+		errs = append(errs, envconfig.Fault("PUBLIC_URL", "must have no user, query or fragment"))
 	}
 
 	return errors.Join(errs...)
@@ -171,10 +160,10 @@ func (c *Config) validateAddresses() error {
 func (c *Config) validateStores() error {
 	var errs []error
 	if err := store.CheckURL(c.DatabaseURL); err != nil {
-		errs = append(errs, fault("DATABASE_URL", "is not valid: %v", err))
+		errs = append(errs, envconfig.Fault("DATABASE_URL", "is not valid: %v", err))
 	}
 	if err := storage.CheckURL(c.StorageURL); err != nil {
-		errs = append(errs, fault("STORAGE_URL", "is not valid: %v", err))
+		errs = append(errs, envconfig.Fault("STORAGE_URL", "is not valid: %v", err))
 	}
 
 	return errors.Join(errs...)
@@ -183,13 +172,13 @@ func (c *Config) validateStores() error {
 func (c *Config) validateRest() error {
 	var errs []error
 	if len(c.WorkerSecrets) == 0 {
-		errs = append(errs, fault("WORKER_SECRET", "is required"))
+		errs = append(errs, envconfig.Fault("WORKER_SECRET", "is required"))
 	}
 	if c.APIToken != "" && len(c.APIToken) < minTokenLength {
-		errs = append(errs, fault("API_TOKEN", "must have at least %d characters", minTokenLength))
+		errs = append(errs, envconfig.Fault("API_TOKEN", "must have at least %d characters", minTokenLength))
 	}
 	if c.LogFormat != "json" && c.LogFormat != "text" && c.LogFormat != "" {
-		errs = append(errs, fault("LOG_FORMAT", "must be json or text, not %q", c.LogFormat))
+		errs = append(errs, envconfig.Fault("LOG_FORMAT", "must be json or text, not %q", c.LogFormat))
 	}
 	if c.Lease < 0 || c.Lease%time.Second != 0 || c.JobAttempts < 0 || c.JobBackoff < 0 {
 		errs = append(errs, errors.New("lease, job attempts and job backoff must not be negative, and the lease is in whole seconds"))

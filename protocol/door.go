@@ -45,15 +45,27 @@ func ParseDoorRequest(body []byte) (DoorRequest, error) {
 	return DoorRequest{V: JobVersion, AnalysisID: *raw.AnalysisID}, nil
 }
 
-// checkNames refuses an object with a field of another name; encoding/json would take "AnalysisID" for "analysisId".
+// checkNames refuses an object with a field of another name, since encoding/json would take "AnalysisID" for "analysisId", and one with
+// a field that comes twice, of which other readers might believe the other one. object is valid JSON.
 func checkNames(object []byte, known ...string) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(object, &fields); err != nil {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil { // the brace
 		return err
 	}
-	for name := range fields {
-		if !slices.Contains(known, name) {
-			return fmt.Errorf("field %q is not known", name)
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string) // keys are strings
+		if !slices.Contains(known, name) || seen[name] {
+			return fmt.Errorf("field %q is not known, or comes twice", name)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
 		}
 	}
 	return nil

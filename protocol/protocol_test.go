@@ -65,6 +65,7 @@ func TestParseDoorRequestCodes(t *testing.T) {
 	t.Parallel()
 	for data, code := range map[string]protocol.Code{
 		`{"v":1,"analysisId":"an_1","x":1}`: protocol.CodeInvalidRequest, `{"analysisId":"an_1"} {}`: protocol.CodeInvalidRequest,
+		`{"analysisId":"an_1","analysisId":"an_2"}`: protocol.CodeInvalidRequest, `{"v":1,"analysisId":"an_1","v":1}`: protocol.CodeInvalidRequest,
 		`{"analysisId":5}`: protocol.CodeInvalidRequest, `{}`: protocol.CodeInvalidRequest, `null`: protocol.CodeInvalidRequest,
 		`{"v":2,"analysisId":"an_1"}`: protocol.CodeUnsupportedVersion, `{"analysisId":"5"}`: protocol.CodeInvalidID, ``: protocol.CodeInvalidRequest,
 	} {

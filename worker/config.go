@@ -4,27 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
 	"github.com/google/shlex"
 
 	"github.com/posefleet/posefleet/claimcheck"
+	"github.com/posefleet/posefleet/internal/envconfig"
 	"github.com/posefleet/posefleet/protocol/webhook"
 	"github.com/posefleet/posefleet/queue"
 )
 
 // EnvPrefix is the prefix of every variable.
-const EnvPrefix = "POSEFLEET_"
+const EnvPrefix = envconfig.Prefix
+
+// ConfigError is one fault of the configuration. Its text names the variable and never holds a secret.
+type ConfigError = envconfig.Error
+
+// Variable describes one variable, for the command line and its help.
+type Variable = envconfig.Variable
+
+// Variables lists the worker's variables in the order of Config.
+func Variables() []Variable { return envconfig.Variables[Config]() }
 
 // extractionThreads is how many cores one extraction keeps busy: the decoder and the inference run side by side.
 const extractionThreads = 2
@@ -98,32 +105,15 @@ type Config struct {
 // LoadConfig reads and checks the configuration. environ holds variables by their full name, as from os.Environ with
 // flags laid over it. The error joins a *ConfigError for each fault.
 func LoadConfig(environ map[string]string) (Config, error) {
-	given := maps.Clone(environ)
-	maps.DeleteFunc(given, func(_, v string) bool { return v == "" })
+	given := envconfig.Given(environ)
 	var c Config
-	parseErr := env.ParseWithOptions(&c, env.Options{
-		Environment: given, Prefix: EnvPrefix,
-		FuncMap: map[reflect.Type]env.ParserFunc{
-			reflect.TypeFor[[]webhook.Secret](): func(v string) (any, error) { return webhook.ParseSecrets(v) },
-			reflect.TypeFor[[]string]():         func(v string) (any, error) { return splitList(v), nil },
-		},
-	})
+	bad := envconfig.Parse(&c, given)
 	c.ECSAgentURI, c.ECSMetadataURI = given["ECS_AGENT_URI"], given["ECS_CONTAINER_METADATA_URI_V4"]
 	c.ExtractorEnv = extractorEnv(given)
-	bad := configErrors(parseErr)
 	if err := c.setDefaults(given); err != nil {
 		bad = append(bad, err)
 	}
-	named := map[string]bool{}
-	for _, err := range bad {
-		named[variableOf(err)] = true
-	}
-	for _, err := range flatten(c.Validate()) { // a value that could not be read is one fault, not two
-		if !named[variableOf(err)] {
-			bad = append(bad, err)
-		}
-	}
-	return c, errors.Join(bad...)
+	return c, envconfig.Join(bad, c.Validate())
 }
 
 // setDefaults fills in what depends on other values or on the machine.
@@ -145,7 +135,7 @@ func (c *Config) setDefaults(given map[string]string) error {
 	}
 	command, err := extractorCommand(c.Extractor)
 	if err != nil {
-		return fault("EXTRACTOR", "%v", err)
+		return envconfig.Fault("EXTRACTOR", "%v", err)
 	}
 	c.ExtractorCommand = command
 	return nil
@@ -160,7 +150,7 @@ func (c *Config) Validate() error {
 
 func (c *Config) validateQueue() error {
 	if c.MaxStalledCount < 0 {
-		return errors.Join(fault("MAX_STALLED_COUNT", "must be at least 0, not %d", c.MaxStalledCount), c.validateNames())
+		return errors.Join(envconfig.Fault("MAX_STALLED_COUNT", "must be at least 0, not %d", c.MaxStalledCount), c.validateNames())
 	}
 	return c.validateNames()
 }
@@ -169,15 +159,15 @@ func (c *Config) validateQueue() error {
 func (c *Config) validateNames() error {
 	switch _, err := queue.ParseRedisURL(c.RedisURL); {
 	case err != nil:
-		return fault("REDIS_URL", "is not usable: %v", err)
+		return envconfig.Fault("REDIS_URL", "is not usable: %v", err)
 	case c.Prefix == "":
-		return fault("PREFIX", "must not be empty")
+		return envconfig.Fault("PREFIX", "must not be empty")
 	case c.Queue == "" || strings.Contains(c.Queue, ":"):
-		return fault("QUEUE", "must not be empty or hold a colon")
+		return envconfig.Fault("QUEUE", "must not be empty or hold a colon")
 	}
 	q, err := queue.NewQueue(queue.Options{RedisURL: c.RedisURL, Prefix: c.Prefix, Name: c.Queue})
 	if err != nil {
-		return fault("PREFIX", "or %sQUEUE is not usable: %v", EnvPrefix, err)
+		return envconfig.Fault("PREFIX", "or %sQUEUE is not usable: %v", EnvPrefix, err)
 	}
 	return q.Close()
 }
@@ -185,21 +175,21 @@ func (c *Config) validateNames() error {
 func (c *Config) validateDoors() error {
 	var errs []error
 	if c.Slots < 1 || c.Slots > maxSlots {
-		errs = append(errs, fault("SLOTS", "must be 1 to %d, not %d", maxSlots, c.Slots))
+		errs = append(errs, envconfig.Fault("SLOTS", "must be 1 to %d, not %d", maxSlots, c.Slots))
 	}
 	if !c.QueueEnabled && !c.HTTPEnabled {
-		errs = append(errs, fault("QUEUE_ENABLED", "and %sHTTP_ENABLED are both off: the worker would take no work", EnvPrefix))
+		errs = append(errs, envconfig.Fault("QUEUE_ENABLED", "and %sHTTP_ENABLED are both off: the worker would take no work", EnvPrefix))
 	}
 	if c.HTTPEnabled && len(c.DoorSecrets) == 0 {
-		errs = append(errs, fault("DOOR_SECRET", "is required while the HTTP door is open"))
+		errs = append(errs, envconfig.Fault("DOOR_SECRET", "is required while the HTTP door is open"))
 	}
 	for _, listen := range []struct{ name, addr string }{{"LISTEN", c.Listen}, {"ADMIN_LISTEN", c.AdminListen}} {
 		if _, err := net.ResolveTCPAddr("tcp", listen.addr); err != nil {
-			errs = append(errs, fault(listen.name, "is no address to listen on, as :8080: %q", listen.addr))
+			errs = append(errs, envconfig.Fault(listen.name, "is no address to listen on, as :8080: %q", listen.addr))
 		}
 	}
 	if c.HTTPEnabled && c.Listen == c.AdminListen && !strings.HasSuffix(c.Listen, ":0") {
-		errs = append(errs, fault("ADMIN_LISTEN", "must differ from %sLISTEN", EnvPrefix))
+		errs = append(errs, envconfig.Fault("ADMIN_LISTEN", "must differ from %sLISTEN", EnvPrefix))
 	}
 	return errors.Join(errs...)
 }
@@ -208,27 +198,32 @@ func (c *Config) validateControl() error {
 	var errs []error
 	switch u, err := url.Parse(c.ControlURL); {
 	case c.ControlURL == "":
-		errs = append(errs, fault("CONTROL_URL", "is required"))
+		errs = append(errs, envconfig.Fault("CONTROL_URL", "is required"))
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
-		errs = append(errs, fault("CONTROL_URL", "is no http or https URL"))
+		errs = append(errs, envconfig.Fault("CONTROL_URL", "is no http or https URL"))
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		errs = append(errs, fault("CONTROL_URL", "must have no user, query or fragment"))
+		errs = append(errs, envconfig.Fault("CONTROL_URL", "must have no user, query or fragment"))
 	}
 	if len(c.WorkerSecrets) == 0 {
-		errs = append(errs, fault("WORKER_SECRET", "is required"))
+		errs = append(errs, envconfig.Fault("WORKER_SECRET", "is required"))
 	}
 	if len(c.StorageHosts) == 0 {
-		errs = append(errs, fault("STORAGE_HOSTS", "is required"))
+		errs = append(errs, envconfig.Fault("STORAGE_HOSTS", "is required"))
 	}
-	for _, list := range []struct {
-		name  string
-		hosts []string
-	}{{"STORAGE_HOSTS", c.StorageHosts}, {"CALLBACK_HOSTS", c.CallbackHosts}} {
-		// The rules are the client's own; everything else in this configuration of it is right.
-		client := claimcheck.Config{ControlURL: "https://control", Signer: webhook.NewSigner(nil), StorageHosts: list.hosts}
-		if err := client.Validate(); err != nil && len(list.hosts) > 0 {
-			errs = append(errs, fault(list.name, "is not usable: %v", err))
-		}
+	return errors.Join(append(errs, c.validateHosts())...)
+}
+
+// validateHosts asks the client, whose rules they are; everything else in these configurations of it is right.
+func (c *Config) validateHosts() error {
+	var errs []error
+	valid := claimcheck.Config{ControlURL: "https://control", Signer: webhook.NewSigner(nil), StorageHosts: []string{"host"}}
+	storage, callback := valid, valid
+	storage.StorageHosts, callback.CallbackHosts = c.StorageHosts, c.CallbackHosts
+	if err := storage.Validate(); err != nil && len(c.StorageHosts) > 0 {
+		errs = append(errs, envconfig.Fault("STORAGE_HOSTS", "is not usable: %v", err))
+	}
+	if err := callback.Validate(); err != nil {
+		errs = append(errs, envconfig.Fault("CALLBACK_HOSTS", "is not usable: %v", err))
 	}
 	return errors.Join(errs...)
 }
@@ -238,18 +233,20 @@ func (c *Config) validateTimes() error {
 	// What depends on a value that is wrong itself is not judged: one mistake, one fault.
 	switch {
 	case c.LockDuration < minInterval:
-		errs = append(errs, fault("LOCK_DURATION", "must be at least %s, not %s", minInterval, c.LockDuration))
-	case c.LockRenewTime <= 0 || c.LockRenewTime >= c.LockDuration:
-		errs = append(errs, fault("LOCK_RENEW_TIME", "must be shorter than the lock (%s), not %s", c.LockDuration, c.LockRenewTime))
+		errs = append(errs, envconfig.Fault("LOCK_DURATION", "must be at least %s, not %s", minInterval, c.LockDuration))
+	case c.LockRenewTime <= 0:
+		errs = append(errs, envconfig.Fault("LOCK_RENEW_TIME", "must be positive, not %s", c.LockRenewTime))
+	case c.LockRenewTime >= c.LockDuration:
+		errs = append(errs, envconfig.Fault("LOCK_RENEW_TIME", "must be shorter than the lock (%s), not %s", c.LockDuration, c.LockRenewTime))
 	}
 	if c.StalledInterval < minInterval {
-		errs = append(errs, fault("STALLED_INTERVAL", "must be at least %s, not %s", minInterval, c.StalledInterval))
+		errs = append(errs, envconfig.Fault("STALLED_INTERVAL", "must be at least %s, not %s", minInterval, c.StalledInterval))
 	}
 	switch {
 	case c.JobTimeout <= 0:
-		errs = append(errs, fault("JOB_TIMEOUT", "must be positive, not %s", c.JobTimeout))
+		errs = append(errs, envconfig.Fault("JOB_TIMEOUT", "must be positive, not %s", c.JobTimeout))
 	case c.DrainTimeout < 0 || c.DrainTimeout > c.JobTimeout:
-		errs = append(errs, fault("DRAIN_TIMEOUT", "must be 0 to the job timeout (%s), not %s", c.JobTimeout, c.DrainTimeout))
+		errs = append(errs, envconfig.Fault("DRAIN_TIMEOUT", "must be 0 to the job timeout (%s), not %s", c.JobTimeout, c.DrainTimeout))
 	}
 	return errors.Join(errs...)
 }
@@ -257,15 +254,19 @@ func (c *Config) validateTimes() error {
 func (c *Config) validateRest() error {
 	var errs []error
 	if c.MaxInput < 1 {
-		errs = append(errs, fault("MAX_INPUT_BYTES", "must be at least 1 byte"))
+		errs = append(errs, envconfig.Fault("MAX_INPUT_BYTES", "must be at least 1 byte"))
 	}
 	if c.LogFormat != "json" && c.LogFormat != "text" {
-		errs = append(errs, fault("LOG_FORMAT", "must be json or text, not %q", c.LogFormat))
+		errs = append(errs, envconfig.Fault("LOG_FORMAT", "must be json or text, not %q", c.LogFormat))
 	}
 	switch c.TaskProtection {
-	case ProtectionAuto, ProtectionRequired, ProtectionOff:
+	case ProtectionAuto, ProtectionOff:
+	case ProtectionRequired:
+		if c.ECSAgentURI == "" {
+			errs = append(errs, envconfig.Fault("TASK_PROTECTION", "is required, and there is no ECS agent here (ECS_AGENT_URI is not set)"))
+		}
 	default:
-		errs = append(errs, fault("TASK_PROTECTION", "must be auto, required or off, not %q", c.TaskProtection))
+		errs = append(errs, envconfig.Fault("TASK_PROTECTION", "must be auto, required or off, not %q", c.TaskProtection))
 	}
 	return errors.Join(errs...)
 }
@@ -321,16 +322,6 @@ func extractorEnv(environ map[string]string) []string {
 	for _, name := range allowed {
 		if v, ok := environ[name]; ok {
 			out = append(out, name+"="+v)
-		}
-	}
-	return out
-}
-
-func splitList(v string) []string {
-	var out []string
-	for part := range strings.SplitSeq(v, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			out = append(out, part)
 		}
 	}
 	return out

@@ -130,6 +130,7 @@ func TestConfigFaults(t *testing.T) {
 		{"log format", "LOG_FORMAT", "xml"},
 		{"log level", "LOG_LEVEL", "loud"},
 		{"protection", "TASK_PROTECTION", "yes"},
+		{"protection required where there is no agent", "TASK_PROTECTION", "required"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -180,7 +181,7 @@ func TestWorkDirIsMadeOrAFaultOfTheConfiguration(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for work, ok := range map[string]bool{filepath.Join(dir, "new", "er"): true, file: false, filepath.Join(file, "below"): false} {
+	for work, ok := range map[string]bool{filepath.Join(dir, "new", "er"): true, file: false, filepath.Join(file, "below"): false, "/proc/self": false} {
 		env := least(t)
 		env["POSEFLEET_WORK_DIR"] = work
 		cfg, err := worker.LoadConfig(env)

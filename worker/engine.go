@@ -158,6 +158,10 @@ func (e *engine) work(ctx context.Context, r *run, j *journal) (ending, error) {
 	if claim.ParamsFault != nil {
 		return ending{}, claim.ParamsFault
 	}
+	// A result that can't be posted is not worth the minutes that it takes to make one.
+	if err := e.client.CheckCallbackURL(claim.Callback.URL); err != nil {
+		return ending{}, err
+	}
 	done := claim.Artifact
 	if done == nil {
 		var err error
@@ -279,10 +283,7 @@ func (e *engine) stopped(cause error, r *run) ending {
 	case errors.Is(cause, ErrLeaseLost):
 		return ending{outcome: outDelayed, fault: lostFault(cause)}
 	case errors.Is(cause, ErrLeaseExpired):
-		if held {
-			e.release(r) // the control plane may answer this even if it did not answer the renewals
-		}
-		return ending{outcome: outRetried, fault: expiredFault(cause)}
+		return e.expired(cause, r)
 	case errors.Is(cause, ErrCancelled):
 		if held {
 			e.release(r)
@@ -294,6 +295,23 @@ func (e *engine) stopped(cause error, r *run) ending {
 		}
 		return ending{outcome: outGivenBack, fault: interruptedFault(cause)}
 	}
+}
+
+// expired is the ending of a run whose lease ran out unrenewed. Nobody else is known to have the claim, and the control plane may answer
+// this although it did not answer the renewals: on the last attempt it is told that no other follows.
+func (e *engine) expired(cause error, r *run) ending {
+	end := ending{outcome: outRetried, fault: expiredFault(cause)}
+	if r == nil || r.redemption() == nil {
+		return end
+	}
+	if r.last && !r.wasPosted() {
+		r.stopLease()
+		if told, err := e.postFailure(context.Background(), r, end.fault, startJournal(context.Background(), nil, e.log)); err == nil {
+			return told
+		}
+	}
+	e.release(r)
+	return end
 }
 
 // giveBack frees the claim before the job becomes takeable again, so that whoever takes it finds the claim free. A

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/posefleet/posefleet/claimcheck"
+	"github.com/posefleet/posefleet/internal/envconfig"
 	"github.com/posefleet/posefleet/protocol/webhook"
 	"github.com/posefleet/posefleet/queue"
 	"github.com/posefleet/posefleet/worker/internal/ecs"
@@ -68,8 +68,8 @@ func New(cfg Config, log *slog.Logger) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cfg.WorkDir, 0o700); err != nil {
-		return nil, fault("WORK_DIR", "can't be the work directory: %v", err)
+	if err := scratch.Check(cfg.WorkDir); err != nil {
+		return nil, envconfig.Fault("WORK_DIR", "can't be the work directory: %v", err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

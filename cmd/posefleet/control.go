@@ -7,7 +7,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/posefleet/posefleet/control"
-	"github.com/posefleet/posefleet/worker"
 )
 
 // controlCmd is "posefleet control".
@@ -17,12 +16,7 @@ type controlCmd struct {
 }
 
 func newControlCmd() controlCmd {
-	all := control.Variables()
-	list := make([]worker.Variable, 0, len(all))
-	for _, v := range all {
-		list = append(list, worker.Variable{Name: v.Name, Default: v.Default, Help: v.Help})
-	}
-	v := newVariables(list)
+	v := newVariables(control.Variables())
 	return controlCmd{Plugins: v.plugin(), flags: v}
 }
 

@@ -67,6 +67,7 @@ for _, id in ipairs(suspects) do
   elseif redis.call("EXISTS", q .. id .. ":lock") == 0 and take_off(id) then
     if redis.call("EXISTS", q .. id) == 0 then
       thrown[#thrown + 1] = id
+      drop_keys(q .. id)
     else
       recovered[#recovered + 1] = id
     end

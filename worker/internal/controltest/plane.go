@@ -38,6 +38,7 @@ func NewSecrets() Secrets { return Secrets{Worker: webhook.Generate(), Door: web
 type Plane struct {
 	Server   *httptest.Server
 	Lease    time.Duration // of new claims; default 60 s
+	Callback string        // URL of all callbacks instead of the right one, if set
 	verifier *webhook.Verifier
 
 	mu       sync.Mutex
@@ -303,6 +304,9 @@ func (p *Plane) claim(id string, a *analysis) any {
 		AnalysisID: id, Claim: a.claim, Epoch: a.epoch, LeaseSeconds: int(math.Ceil(p.Lease.Seconds())), Artifact: a.stored,
 		Callback: protocol.Callback{URL: p.URL() + "/v1/results/" + id + "?sig=" + Canary},
 	}}
+	if p.Callback != "" {
+		c.Callback.URL = p.Callback
+	}
 	for _, k := range a.clips {
 		size, sum := int64(len(k.body)), sha256.Sum256(k.body)
 		c.Clips = append(c.Clips, protocol.ClaimClip{

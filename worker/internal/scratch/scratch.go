@@ -37,6 +37,21 @@ type Space struct {
 	Swept int
 }
 
+// Check makes workDir if need be and finds out whether a worker can have a folder there.
+func Check(workDir string) error {
+	if err := os.MkdirAll(workDir, 0o700); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(workDir, spacePrefix)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(dir); !errors.Is(err, fs.ErrNotExist) { // another worker may have swept it away
+		return err
+	}
+	return nil
+}
+
 // Open empties the leftovers of dead workers in workDir, which it makes if need be, and takes a new folder there.
 func Open(workDir string) (*Space, error) {
 	if err := os.MkdirAll(workDir, 0o700); err != nil {

@@ -1,0 +1,51 @@
+package worker_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posefleet/posefleet/protocol"
+	"github.com/posefleet/posefleet/queue"
+	"github.com/posefleet/posefleet/worker/internal/controltest"
+)
+
+// A callback that the worker must not call is found before minutes of work are spent on a result that nobody can have.
+func TestCallbackNotAllowed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	b.plane.Add("an_1", "ok")
+	b.plane.Callback = "http://elsewhere.test/results"
+	w := b.start()
+	b.add("an_1", 3)
+	job := b.awaitState("an_1", queue.StateFailed)
+	if job.AttemptsMade != 1 || !strings.Contains(job.FailedReason, "callback") {
+		t.Errorf("%q after %d attempts", job.FailedReason, job.AttemptsMade)
+	}
+	if ops := operations(b.plane, "an_1"); slices.Contains(ops, "get") || !slices.Contains(ops, "release") {
+		t.Errorf("operations %v: nothing had to be fetched, and the claim to be released", ops)
+	}
+	w.awaitIdle()
+}
+
+// The lease runs out because no renewal gets through, on the last attempt: the control plane is told that no other follows.
+func TestLeaseRunsOutOnTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	b.plane.Add("an_1", "hang")
+	b.plane.Lease = time.Second
+	b.plane.Fault("renew", controltest.Status(http.StatusServiceUnavailable))
+	w := b.start()
+	b.add("an_1", 1)
+	job := b.awaitState("an_1", queue.StateFailed)
+	if !strings.HasPrefix(job.FailedReason, string(protocol.CodeClaimLost)+": ") {
+		t.Errorf("reason %q", job.FailedReason)
+	}
+	results := b.plane.Results("an_1")
+	if len(results) != 1 || results[0].Parsed.Type != protocol.ResultFailed || results[0].Parsed.Data.Error.Code != protocol.CodeClaimLost {
+		t.Errorf("results %+v", results)
+	}
+	w.awaitIdle()
+}
