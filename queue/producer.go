@@ -3,11 +3,9 @@ package queue
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +17,6 @@ const (
 	// commandTimeout leaves room for a network with some seconds of delay.
 	commandTimeout = 6 * time.Second
 	addTries       = 4
-	bulkStep       = 1000
 )
 
 // Options name a queue. All BullMQ clients with the same Redis, prefix and name share it.
@@ -158,70 +155,6 @@ func (q *Queue) Add(ctx context.Context, name string, data any, o JobOptions) (A
 
 		doubt = doubt || uncertain(err)
 	}
-}
-
-// AddBulk adds jobs in order, a thousand per round trip. Each is added by itself: after an error some may be there. Answers and faults
-// are in the order of jobs.
-func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
-	all := make([]*addition, len(jobs))
-	now, trace := time.Now(), inject(ctx, q.telemetry)
-
-	for i, job := range jobs {
-		trace.into(&job.Opts)
-
-		args, err := addArgs(job, now)
-		if err != nil {
-			return nil, fmt.Errorf("add jobs: job %d: %w", i, err)
-		}
-
-		all[i] = args
-	}
-
-	added := make([]Added, 0, len(jobs))
-
-	var errs []error
-
-	for step := range slices.Chunk(all, bulkStep) {
-		answers, err := q.addStep(ctx, step, len(added))
-		added = append(added, answers...)
-		errs = append(errs, err)
-	}
-
-	return added, errors.Join(errs...)
-}
-
-// addStep is one round trip; first is the place of its first job.
-func (q *Queue) addStep(ctx context.Context, step []*addition, first int) ([]Added, error) {
-	c := q.client.get()
-	pipe, names := c.Pipeline(), scriptKeys(c, q.keys)
-	cmds := make([]*redis.Cmd, len(step))
-
-	for i, args := range step {
-		cmds[i] = pipe.EvalSha(ctx, q.scripts.add.sha, names, args.list()...)
-	}
-
-	_, _ = pipe.Exec(ctx) // each command has its own error
-
-	added := make([]Added, len(step))
-
-	var errs []error
-
-	for i, cmd := range cmds {
-		reply, err := cmd.Result()
-		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			reply, err = q.scripts.add.run(ctx, q.client, q.keys, step[i].list()...)
-		}
-
-		if err == nil {
-			added[i], err = step[i].answer(reply, false)
-		}
-
-		if err != nil {
-			errs = append(errs, fmt.Errorf("add jobs: job %d: %w", first+i, err))
-		}
-	}
-
-	return added, errors.Join(errs...)
 }
 
 // addition is one call of the add script.

@@ -31,12 +31,14 @@ end
 --           8 "1" = waits for children                    9 parentKey or ""     10 parent (JSON) or ""
 --          11 deduplication id or ""                     12 its ttl ms or ""    13 its flags, letters of: e(xtend) r(eplace)
 --             k(eep last if active) s (reschedule)       14 scheduler id or ""
-local function read_addition(at)
+-- The values from 4 on may stand elsewhere: at more.
+local function read_addition(at, more)
+  more = more or at + 4
   return {
-    custom = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3], timestamp = ARGV[at + 4],
-    delay = ARGV[at + 5], priority = ARGV[at + 6], lifo = ARGV[at + 7] == "1", waits = ARGV[at + 8] == "1",
-    parent_key = ARGV[at + 9], parent = ARGV[at + 10], dedup = ARGV[at + 11], ttl = ARGV[at + 12], flags = ARGV[at + 13],
-    scheduler = ARGV[at + 14],
+    custom = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3], timestamp = ARGV[more],
+    delay = ARGV[more + 1], priority = ARGV[more + 2], lifo = ARGV[more + 3] == "1", waits = ARGV[more + 4] == "1",
+    parent_key = ARGV[more + 5], parent = ARGV[more + 6], dedup = ARGV[more + 7], ttl = ARGV[more + 8], flags = ARGV[more + 9],
+    scheduler = ARGV[more + 10],
   }
 end
 

@@ -7,14 +7,24 @@ local function drop_keys(job)
     job .. ":unsuccessful")
 end
 
+local function set(value)
+  return value and value ~= ""
+end
+
 -- write_job stores a new job's hash and announces it. j: name, data, opts, timestamp, delay, priority and, if set, parent_key,
 -- parent, scheduler (rjk), dedup (deid).
 local function write_job(q, id, j)
+  if not (set(j.parent_key) or set(j.parent) or set(j.scheduler) or set(j.dedup)) then
+    redis.call("HSET", q .. id, "name", j.name, "data", j.data, "opts", j.opts, "timestamp", j.timestamp, "delay", j.delay,
+      "priority", j.priority)
+    emit(q, "added", "jobId", id, "name", j.name)
+    return
+  end
   local fields = {
     "name", j.name, "data", j.data, "opts", j.opts, "timestamp", j.timestamp, "delay", j.delay, "priority", j.priority,
   }
   local function optional(field, value)
-    if value and value ~= "" then
+    if set(value) then
       fields[#fields + 1] = field
       fields[#fields + 1] = value
     end
