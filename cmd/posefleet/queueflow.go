@@ -35,7 +35,7 @@ func (a *flowAddCmd) Run(h *host, c *queueCmd) error {
 		if err != nil {
 			return &usageError{err: fmt.Errorf("flow: %w", err)}
 		}
-		defer f.Close() //nolint:errcheck // only read
+		defer f.Close()
 		in = f
 	}
 	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error {

@@ -30,7 +30,7 @@ func (d *Desk) Flow(ctx context.Context, id string, depth, children int) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it has no error
+	defer f.Close()
 
 	tree, err := f.Get(ctx, queue.FlowQuery{Queue: d.Options.Name, ID: id, Depth: depth, MaxChildren: children})
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *Desk) stateIn(ctx context.Context, name, id string) (queue.State, error
 	if err != nil {
 		return queue.StateUnknown, err
 	}
-	defer q.Close() //nolint:errcheck // it has no error
+	defer q.Close()
 
 	return q.State(ctx, id)
 }
@@ -123,7 +123,7 @@ func (d *Desk) AddFlow(ctx context.Context, text io.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it has no error
+	defer f.Close()
 
 	added, err := f.AddBulk(ctx, roots)
 
