@@ -4,12 +4,21 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/posefleet/posefleet/internal/sandbox"
 )
 
 func main() {
+	// Nothing here needs the network, and a clip may be a playlist of addresses: ffmpeg, which inherits this, can then reach nobody.
+	if err := sandbox.NoNetwork(); err != nil && !errors.Is(err, sandbox.ErrUnsupported) {
+		fmt.Fprintf(os.Stderr, "%s: goes on with the network open: %v\n", programName, err)
+	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
 	stop()

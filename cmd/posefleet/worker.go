@@ -34,11 +34,13 @@ func (c *workerCmd) Run(h *host) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
+	fit := worker.FitMachine(h.ctx, h.environ)
 	cfg, err := worker.LoadConfig(c.flags.over(h.environ))
 	if err != nil {
 		return c.flags.explain(err)
 	}
 	log := newLogger(h.stderr, cfg.LogFormat, cfg.LogLevel)
+	fit.Share(&cfg, h.environ, log)
 	w, err := worker.New(cfg, log)
 	if err != nil {
 		return c.flags.explain(err)

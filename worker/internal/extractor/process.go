@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/posefleet/posefleet/internal/sandbox"
 )
 
 const (
@@ -71,6 +73,9 @@ func (p *process) life(cfg Config, started chan<- error) {
 		return
 	}
 	lowerPriority(p.cmd.Process.Pid, cfg.Nice)
+	if err := sandbox.Limit(p.cmd.Process.Pid); err != nil { // a courtesy as well: where it is not allowed the work goes on
+		p.log.Debug("extractor runs without limits", slog.String("error", err.Error()))
+	}
 	var pipes sync.WaitGroup
 	pipes.Go(func() { p.read(cfg.MaxLine) })
 	pipes.Go(func() { p.remember(logLines(p.stderr, p.log)) })
