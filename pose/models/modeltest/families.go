@@ -17,7 +17,7 @@ func RTMPose(points int, swapped bool) Model {
 		order, channels = bgr, "bgr"
 	}
 	k := int64(points)
-	conv, weights := eyes("input", "heat", points, order, [3]float32{58.395, 57.12, 57.375}, [3]float32{123.675, 116.28, 103.53}, 1)
+	conv, weights := eyes("input", "heat", points, order, [3]float32{58.395, 57.12, 57.375}, 1)
 	nodes := []onnx.Node{conv}
 	consts := weights
 	for _, axis := range []struct {
@@ -81,7 +81,7 @@ const moveSide = 192
 // moveHead are the nodes that find, for each of 17 points, y, x and score in parts of the input: [1,17,3] as "found".
 func moveHead(dtype onnx.DType) ([]onnx.Node, []onnx.Tensor) {
 	const points = 17
-	conv, consts := eyes("planes", "heat", points, rgb, same, [3]float32{}, 1)
+	conv, consts := eyes("planes", "heat", points, rgb, same, 1)
 	from := "input"
 	var nodes []onnx.Node
 	if dtype != onnx.Float32 {
@@ -152,11 +152,11 @@ const (
 	yoloStride = 2
 	yoloGrid   = yoloSide / yoloStride
 	// YOLOWidth and YOLOHeight are the size of each of its boxes, in pixels of its input.
-	YOLOWidth, YOLOHeight = 60, 110
+	YOLOWidth, YOLOHeight = 60, 90
 )
 
 // YOLOStep is how far apart the points of the YOLO-pose model lie, in pixels of its input: point k is YOLOPoint(k) away from the lamp.
-const YOLOStep = 6
+const YOLOStep = 22
 
 // YOLOPoint is the place of a point relative to the lamp, in pixels of the input.
 func YOLOPoint(k int) (x, y float64) {
@@ -168,7 +168,7 @@ func YOLOPoint(k int) (x, y float64) {
 // scores 0.1.
 func YOLOPose() Model {
 	const n = yoloGrid * yoloGrid
-	conv, consts := eyes("images", "heat", 1, rgb, [3]float32{255, 255, 255}, [3]float32{}, yoloStride)
+	conv, consts := eyes("images", "heat", 1, rgb, [3]float32{255, 255, 255}, yoloStride)
 	xs, ys, ones := make([]float32, n), make([]float32, n), make([]float32, n)
 	for i := range n {
 		xs[i], ys[i], ones[i] = float32(i%yoloGrid*yoloStride), float32(i/yoloGrid*yoloStride), 1
@@ -177,7 +177,7 @@ func YOLOPose() Model {
 		return onnx.Tensor{Name: name, Shape: []int64{1, 1, n}, F32: v}
 	}
 	consts = append(consts, shape("row", 1, 1, n), row("x", xs), row("y", ys), row("ones", ones),
-		scalar("width", YOLOWidth), scalar("height", YOLOHeight), scalar("strength", 2.2), scalar("weak", 0.1))
+		scalar("width", YOLOWidth), scalar("height", YOLOHeight), scalar("strength", 1.5), scalar("weak", 0.1))
 	nodes := []onnx.Node{
 		conv,
 		node("Reshape", "line", []string{"heat", "row"}),

@@ -100,34 +100,51 @@ func write(t testing.TB, path string, data []byte) {
 	}
 }
 
-// kernelSide and kernelSigma are of the bump that models look for, in pixels of their input: its answer is highest at a lamp's middle.
+// kernelSide and kernelSigma are of the bump that models look for, in pixels of their input: its answer is highest at the middle of a lamp
+// whose radius is about kernelLamp, and lamps that are much larger are not seen at all, as people of another size would not be.
 const (
 	kernelSide  = 11
 	kernelSigma = 2.8
+	kernelLamp  = 4.5
 )
 
-// eyes is a convolution whose channel k answers to lamp k, up to about 1; channels without a lamp answer nothing. The input is nchw;
-// order says which channel holds red, green and blue, and value = scale × pixel + shift undoes the model's normalisation: the answer is
-// in pixels of 0..1.
-func eyes(in, out string, points int, order [3]int, scale, shift [3]float32, stride int64) (onnx.Node, []onnx.Tensor) {
-	bump := make([]float32, kernelSide*kernelSide)
-	var sum float32
-	for y := range kernelSide {
-		for x := range kernelSide {
-			d := math.Hypot(float64(x-kernelSide/2), float64(y-kernelSide/2))
-			v := float32(math.Exp(-d * d / (2 * kernelSigma * kernelSigma)))
-			bump[y*kernelSide+x], sum = v, sum+v
+// bump is the pattern: it sums to 0, and to 1 over a lamp.
+func bump() []float32 {
+	out := make([]float64, kernelSide*kernelSide)
+	away := func(i int) float64 {
+		return math.Hypot(float64(i%kernelSide-kernelSide/2), float64(i/kernelSide-kernelSide/2))
+	}
+	sum := 0.0
+	for i := range out {
+		out[i] = math.Exp(-away(i) * away(i) / (2 * kernelSigma * kernelSigma))
+		sum += out[i]
+	}
+	lamp := 0.0
+	for i := range out {
+		if out[i] -= sum / float64(len(out)); away(i) <= kernelLamp {
+			lamp += out[i]
 		}
 	}
+	pattern := make([]float32, len(out))
+	for i := range out {
+		pattern[i] = float32(out[i] / lamp)
+	}
+	return pattern
+}
+
+// eyes is a convolution whose channel k answers to lamp k, up to about 1; channels without a lamp answer nothing. The input is nchw;
+// order says which channel holds red, green and blue, and scale undoes the model's normalisation: the answer is in pixels of 0..1. What
+// the normalisation subtracts does not matter, since the pattern sums to 0.
+func eyes(in, out string, points int, order [3]int, scale [3]float32, stride int64) (onnx.Node, []onnx.Tensor) {
+	pattern := bump()
 	weights := make([]float32, points*3*kernelSide*kernelSide)
 	bias := make([]float32, points)
 	for k := range min(points, len(filters)) {
 		for colour, f := range filters[k] {
 			ch := order[colour]
-			for i, v := range bump {
-				weights[(k*3+ch)*len(bump)+i] = f * scale[ch] / 255 * v / sum
+			for i, v := range pattern {
+				weights[(k*3+ch)*len(pattern)+i] = f * scale[ch] / 255 * v
 			}
-			bias[k] += f * shift[ch] / 255
 		}
 	}
 	pad := int64(kernelSide / 2)
