@@ -160,7 +160,10 @@ func TestClusterLosesAnswers(t *testing.T) {
 		t.Errorf("add: %v", err)
 	}
 
-	p.loseAnswer(add, 1)
+	added, err := q.AddBulk(t.Context(), []NewJob{{Name: "n"}}) // loads that one
+	k.must(err)
+	k.must(q.Remove(t.Context(), added[0].ID))
+	p.loseAnswer(sha(t, func(s *scripts) *script { return s.addBulk }), 1)
 
 	if _, err := q.AddBulk(t.Context(), []NewJob{{Name: "n"}}); err == nil {
 		t.Error("who adds many is not told of the lost answer")
