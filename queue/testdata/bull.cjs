@@ -85,6 +85,8 @@ const commands = {
   upsert: async ({ id, repeat, template }) => (await queue.upsertJobScheduler(id, repeat, template)).id,
   counts: async () => await queue.getJobCounts(),
   workers: async () => (await queue.getWorkers()).map((w) => w.rawname || w.name),
+  dedupOwner: async ({ id }) => (await queue.getDeduplicationJobId(id)) || '',
+  endDedup: async ({ id }) => await queue.removeDeduplicationKey(id),
   pause: async () => { await queue.pause(); return true },
   resume: async () => { await queue.resume(); return true },
   remove: async ({ id }) => { await (await queue.getJob(id)).remove(); return true },
