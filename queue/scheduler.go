@@ -25,8 +25,11 @@ type Repeat struct {
 	Every time.Duration
 	// Offset moves the slots of Every away from the multiples of it since 1970.
 	Offset time.Duration
-	// Pattern is a cron pattern of five or six fields (seconds first), as npm's cron-parser reads it: with names, lists, steps, L, #.
+	// Pattern is a cron pattern of five or six fields (seconds first), as npm's cron-parser reads it: with names, lists, steps, L, #, H.
 	Pattern string
+	// HashSeed chooses the values of H in Pattern: the same ones for the same seed; "" chooses anew for each job. It goes with the jobs, as
+	// BullMQ 6 passes it on to cron-parser, and is not stored with the scheduler. Major 5 knows no H: its workers end such a schedule.
+	HashSeed string
 	// TZ is the time zone of Pattern, such as Europe/Berlin; "": that of the process that computes the next time.
 	TZ string
 	// Limit is how many jobs are made in all; 0: no limit.
@@ -206,6 +209,7 @@ type repeatOptions struct {
 	Limit     float64 `json:"limit,omitempty"`
 	StartDate int64   `json:"startDate,omitempty"`
 	EndDate   int64   `json:"endDate,omitempty"`
+	HashSeed  string  `json:"hashSeed,omitempty"`
 	Count     float64 `json:"count,omitempty"`
 }
 
@@ -220,6 +224,7 @@ func (r *repeatOptions) UnmarshalJSON(text []byte) error {
 	*r = repeatOptions{
 		Every: take.number("every"), Offset: take.number("offset"), Pattern: take.text("pattern"), TZ: take.text("tz"),
 		Limit: take.number("limit"), StartDate: take.date("startDate"), EndDate: take.date("endDate"), Count: take.number("count"),
+		HashSeed: take.text("hashSeed"),
 	}
 
 	return nil
@@ -241,7 +246,7 @@ func (t taker) date(name string) int64 {
 
 // nextTime is when the pattern fires after now; 0 if it does not any more.
 func (r *repeatOptions) nextTime(now int64) (int64, error) {
-	schedule, err := cron.Parse(r.Pattern)
+	schedule, err := cron.Parse(r.Pattern, r.HashSeed)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}
@@ -267,7 +272,7 @@ func upsertArgs(id string, r Repeat, template NewJob, now time.Time, trace propa
 
 	w := repeatOptions{
 		Every: toMillis(r.Every), Offset: toMillis(r.Offset), Pattern: r.Pattern, TZ: r.TZ, Limit: float64(r.Limit),
-		StartDate: unixMillis(r.StartDate), EndDate: unixMillis(r.EndDate), Count: 1,
+		HashSeed: r.HashSeed, StartDate: unixMillis(r.StartDate), EndDate: unixMillis(r.EndDate), Count: 1,
 	}
 
 	var next int64
@@ -371,6 +376,10 @@ func (r *Repeat) validate(id string, now time.Time) error {
 
 	if r.Offset < 0 || r.Offset%time.Millisecond != 0 || r.Pattern != "" && r.Offset != 0 {
 		bad("the offset has to be whole milliseconds of every, not negative")
+	}
+
+	if r.HashSeed != "" && r.Pattern == "" {
+		bad("a hash seed is for a pattern")
 	}
 
 	if r.Limit < 0 {

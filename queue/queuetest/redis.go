@@ -20,7 +20,7 @@ const (
 	url        = "redis://" + serverName
 )
 
-// settleTime bounds how long Work waits for a worker at the test's end.
+// settleTime bounds how long Go waits at the test's end.
 const settleTime = time.Minute
 
 // Redis is a Redis server in memory. It is safe for concurrent use.
@@ -91,6 +91,9 @@ func (r *Redis) Down() { r.srv.setDown(true) }
 // Up ends Down.
 func (r *Redis) Up() { r.srv.setDown(false) }
 
+// Commands is how many commands have come in so far, those of scripts not counted.
+func (r *Redis) Commands() int64 { return r.srv.commands.Load() }
+
 // Queue opens a queue that is closed with the test.
 func (r *Redis) Queue(t testing.TB, name string) *queue.Queue {
 	t.Helper()
@@ -120,7 +123,7 @@ func (r *Redis) Flows(t testing.TB) *queue.Flows {
 }
 
 // Work runs a worker until the test ends, or until it is drained. What it logs at level warn and above is in the test's log, unless o
-// has a Logger. A handler that ignores its context for a minute after the test has ended is a failure.
+// has a Logger.
 func (r *Redis) Work(t testing.TB, o queue.WorkerOptions, h queue.Handler) *queue.Worker {
 	t.Helper()
 
@@ -133,26 +136,37 @@ func (r *Redis) Work(t testing.TB, o queue.WorkerOptions, h queue.Handler) *queu
 		t.Fatal(err)
 	}
 
+	r.Go(t, w.Run)
+
+	return w
+}
+
+// Go runs something until the test ends – the Run of a worker, of events or results, a loop of the test's own – and waits for it then. A
+// run that goes on for a minute after its context has ended is a failure.
+func (*Redis) Go(t testing.TB, run func(context.Context) error) {
+	t.Helper()
+
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 
 	go func() { // ends with the test: see Cleanup
 		defer close(ended)
 
-		_ = w.Run(ctx) // the end of ctx, or nil
+		_ = run(ctx) // the end of ctx; whoever wants to know of another error looks in run
 	}()
 
 	t.Cleanup(func() {
 		cancel()
 
+		limit := time.NewTimer(settleTime)
+		defer limit.Stop()
+
 		select {
 		case <-ended:
-		case <-time.After(settleTime):
-			t.Errorf("queuetest: the worker's handlers did not end within %v of the end of their contexts", settleTime)
+		case <-limit.C:
+			t.Errorf("queuetest: what the test runs did not end within %v of the end of its context", settleTime)
 		}
 	})
-
-	return w
 }
 
 // Advance lets d pass in the bubble and returns when all that is due by then has been done. It costs no time, but the work that falls

@@ -2,7 +2,6 @@ package queuetest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	engine "github.com/alicebob/miniredis/v2/server"
 )
 
 // errDown is what a client meets that dials while the server is down.
@@ -28,7 +27,8 @@ var harmless = []string{"PING", "ECHO", "TIME", "SELECT", "MULTI", "HELLO", "AUT
 //
 // Its clock is time.Now, so that in a testing/synctest bubble it is the bubble's.
 type server struct {
-	mini *miniredis.Miniredis
+	mini     *miniredis.Miniredis
+	commands atomic.Int64
 
 	mu      sync.Mutex // held for one command
 	lua     *interpreter
@@ -147,6 +147,7 @@ func (s *server) serve(c *client) {
 // answer runs a command, again and again until it need not wait any more. ok is false if the connection ended meanwhile.
 func (s *server) answer(c *client, args []string) (reply any, ok bool) {
 	args[0] = strings.ToUpper(args[0])
+	s.commands.Add(1)
 
 	wait, err := blocking(args)
 	if err != nil {
@@ -330,52 +331,4 @@ func (s *server) nestedDesk(db int) *desk {
 	}
 
 	return d
-}
-
-// desk gives commands to miniredis and reads its replies.
-type desk struct {
-	peer *engine.Peer
-	out  *bytes.Buffer
-	in   *bufio.Reader
-}
-
-func newDesk() *desk {
-	out := &bytes.Buffer{}
-
-	return &desk{peer: engine.NewPeer(bufio.NewWriter(out)), out: out, in: bufio.NewReader(out)}
-}
-
-func (d *desk) run(e *engine.Server, args []string) any {
-	d.out.Reset()
-	d.in.Reset(d.out)
-	e.Dispatch(d.peer, args)
-	d.peer.Flush()
-
-	return d.read()
-}
-
-func (d *desk) read() any {
-	reply, err := engine.ParseReply(d.in)
-	if err != nil {
-		return failure(err.Error())
-	}
-
-	return plain(reply)
-}
-
-// plain turns what miniredis' parser answers into a reply.
-func plain(reply any) any {
-	switch r := reply.(type) {
-	case engine.Simple:
-		return status(r)
-	case []any:
-		all := make([]any, len(r))
-		for i, v := range r {
-			all[i] = plain(v)
-		}
-
-		return all
-	}
-
-	return reply
 }

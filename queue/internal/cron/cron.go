@@ -3,7 +3,8 @@
 //
 // A pattern has six fields – second, minute, hour, day of month, month, day of week – of which the leading ones may be missing (second 0,
 // the others any). A field is a list of values, ranges and steps: 5  1-5  */15  10-50/20  3/10 (from 3 on)  MON,FRI. L is the last day
-// of the month, 5L the last Friday, 5#3 the third Friday. If both day fields are restricted, one of them has to fit. Words such as
+// of the month, 5L the last Friday, 5#3 the third Friday. H is a value that the seed chooses, also of
+// a range, H(9-17), or with a step, H/15. If both day fields are restricted, one of them has to fit. Words such as
 // @daily stand for whole patterns. Neither robfig/cron nor its relatives read all of this, and none of them treats the change of clocks
 // as cron-parser does:
 //
@@ -88,8 +89,8 @@ const (
 	placeWeekday
 )
 
-// Parse reads a pattern.
-func Parse(pattern string) (*Schedule, error) {
+// Parse reads a pattern. The seed chooses the values of H; without one they are chosen anew each time.
+func Parse(pattern, seed string) (*Schedule, error) {
 	if len(pattern) > maxLength {
 		return nil, fmt.Errorf("%w: longer than %d characters", ErrPattern, maxLength)
 	}
@@ -107,7 +108,7 @@ func Parse(pattern string) (*Schedule, error) {
 	texts = append(missing[:len(fields)-len(texts)], texts...)
 
 	s := &Schedule{dayAny: isAny(texts[placeDay]), weekdayAny: isAny(texts[placeWeekday])}
-	if err := s.read(texts); err != nil {
+	if err := s.read(texts, newLot(seed)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPattern, err)
 	}
 
@@ -116,12 +117,18 @@ func Parse(pattern string) (*Schedule, error) {
 
 func isAny(text string) bool { return text == "*" || text == "?" }
 
-func (s *Schedule) read(texts []string) (err error) {
+func (s *Schedule) read(texts []string, l *lot) (err error) {
 	if texts[placeWeekday], s.nth, err = cutNth(texts[placeWeekday]); err != nil {
 		return err
 	}
 
+	drawn := l.drawAll()
+
 	for i, to := range []*set{&s.second, &s.minute, &s.hour, &s.day, &s.month, &s.weekday} {
+		if texts[i], err = fields[i].choose(texts[i], drawn[i]); err != nil {
+			return fmt.Errorf("%s: %w", fields[i].name, err)
+		}
+
 		last, err := fields[i].read(texts[i], to)
 		if err != nil {
 			return fmt.Errorf("%s %q: %w", fields[i].name, texts[i], err)

@@ -38,6 +38,7 @@ type question struct {
 	TZ      string `json:"tz"`
 	From    int64  `json:"from"`
 	Count   int    `json:"count"`
+	Seed    string `json:"seed,omitempty"`
 }
 
 type answer struct {
@@ -105,7 +106,7 @@ func askNode(t *testing.T, questions []question) []answer {
 func ours(t *testing.T, q question) (times []int64, err error) {
 	t.Helper()
 
-	s, err := Parse(q.Pattern)
+	s, err := Parse(q.Pattern, q.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func TestRandomPatternsAsCronParser(t *testing.T) {
 
 	for i := range questions {
 		zone := zones[r.IntN(len(zones))]
-		questions[i] = question{Pattern: randomPattern(r), TZ: zone, From: randomMoment(t, r, zone), Count: 4}
+		questions[i] = question{Pattern: randomPattern(r), TZ: zone, From: randomMoment(t, r, zone), Count: 4, Seed: randomSeed(r)}
 	}
 
 	refused := compare(t, questions)
@@ -187,6 +188,10 @@ func TestRandomPatternsAsCronParser(t *testing.T) {
 	if refused > len(questions)/4 {
 		t.Error("most patterns should be good ones")
 	}
+}
+
+func randomSeed(r *rand.Rand) string {
+	return []string{"mail", "Ünïcödé 😀", "a", strings.Repeat("long ", 50)}[r.IntN(4)] + strconv.Itoa(r.IntN(1000))
 }
 
 func randomMoment(t *testing.T, r *rand.Rand, zone string) int64 {
@@ -235,7 +240,9 @@ func randomField(r *rand.Rand, place int) string {
 	f := &fields[place]
 	value := func() int { return f.min + r.IntN(f.max-f.min+1) }
 
-	switch r.IntN(10) {
+	switch r.IntN(11) {
+	case 10:
+		return hashedField(r, f)
 	case 0, 1, 2:
 		return []string{"*", "*", "*", "?"}[r.IntN(4)]
 	case 3, 4:
@@ -253,6 +260,15 @@ func randomField(r *rand.Rand, place int) string {
 	}
 
 	return specialField(r, place)
+}
+
+// hashedField is an H, at times of a range that is too wide or the wrong way round.
+func hashedField(r *rand.Rand, f *field) string {
+	from := r.IntN(f.max)
+	span := fmt.Sprintf("(%d-%d)", from, from+r.IntN(f.max)-f.max/8)
+	step := fmt.Sprintf("/%d", 1+r.IntN(f.max))
+
+	return []string{"H", "H" + span, "H" + step, "H" + span + step, "H,H/" + strconv.Itoa(f.max)}[r.IntN(5)]
 }
 
 func specialField(r *rand.Rand, place int) string {
@@ -300,8 +316,8 @@ func TestKnownPatterns(t *testing.T) {
 func TestBadPatterns(t *testing.T) {
 	t.Parallel()
 
-	for _, pattern := range []string{"", "@nothing", "* * * * * * *", "x * * * *", "0 0 30 2 *", "60 * * * *", "H * * * *"} {
-		if _, err := Parse(pattern); !errors.Is(err, ErrPattern) {
+	for _, pattern := range []string{"", "@nothing", "* * * * * * *", "x * * * *", "0 0 30 2 *", "60 * * * *", "H(9-5) * * * *", "H/0 * * * *"} {
+		if _, err := Parse(pattern, ""); !errors.Is(err, ErrPattern) {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	}
@@ -338,7 +354,7 @@ func FuzzParse(f *testing.F) {
 	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 	f.Fuzz(func(t *testing.T, pattern string) {
-		s, err := Parse(pattern)
+		s, err := Parse(pattern, "seed")
 		if err != nil {
 			return
 		}

@@ -6,10 +6,10 @@ const { createRequire } = require('node:module')
 const { CronExpressionParser } = createRequire(require.resolve(process.argv[2]))('cron-parser')
 
 // Each time is found from the one before as if by a new process, since that is how schedules go on.
-function chain ({ pattern, tz, from, count }) {
+function chain ({ pattern, tz, from, count, seed }) {
   const times = []
   for (let at = from; times.length < count;) {
-    const parsed = CronExpressionParser.parse(pattern, { tz, currentDate: new Date(at) })
+    const parsed = CronExpressionParser.parse(pattern, { tz, hashSeed: seed, currentDate: new Date(at) })
     try {
       at = parsed.next().getTime()
     } catch {
