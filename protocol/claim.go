@@ -67,7 +67,7 @@ type Callback struct {
 
 // Params are the wishes for one analysis; all are optional, unknown keys are ignored.
 type Params struct {
-	// Model is lite, full or heavy.
+	// Model is lite, full or heavy, or OwnModelPrefix and the name of one of the workers' own models.
 	Model      string   `json:"model,omitempty"`
 	Athlete    *Athlete `json:"athlete,omitempty"`
 	CaptureFPS float64  `json:"captureFps,omitempty"`

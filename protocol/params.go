@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 )
 
@@ -16,6 +17,16 @@ const (
 
 // ModelNames returns the models from fast to exact.
 func ModelNames() []string { return []string{ModelLite, ModelFull, ModelHeavy} }
+
+// OwnModelPrefix stands before the name of a model that the workers have besides the shipped ones. Only they know which these are, so that
+// a name without it that is none of ModelNames can be refused everywhere.
+const OwnModelPrefix = "own:"
+
+// ownModel is the form of a model of one's own.
+var ownModel = regexp.MustCompile(`^own:[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// ValidModel reports whether params.model may have the value.
+func ValidModel(model string) bool { return slices.Contains(ModelNames(), model) || ownModel.MatchString(model) }
 
 // rawParams tells absent from zero and whole numbers from others; null is absent.
 type rawParams struct {
@@ -40,8 +51,8 @@ func ParseParams(data []byte) (Params, error) {
 	}
 	p := Params{Smooth: raw.Smooth}
 	if raw.Model != nil {
-		if !slices.Contains(ModelNames(), *raw.Model) {
-			return Params{}, badParam("model is not lite, full or heavy")
+		if !ValidModel(*raw.Model) {
+			return Params{}, badParam("model is not lite, full or heavy, nor own: and the name of a model")
 		}
 		p.Model = *raw.Model
 	}

@@ -191,14 +191,16 @@ func TestJobsNameModelsOnly(t *testing.T) {
 	folder := modeltest.Write(t, dir, "own", modeltest.YOLOPose(), nil)
 	clip := makeClip(t, filepath.Join(t.TempDir(), "c.mp4"), "-t", "0.2")
 	x := ownExtractor(t, dir, "lite")
-	for _, model := range []string{folder, filepath.Join(folder, "own.onnx"), "other"} {
+	for _, model := range []string{folder, filepath.Join(folder, "own.onnx"), "other", "own:lite", "own:"} {
 		_, err := x.Run(t.Context(), extract.Request{Clips: []extract.Input{{ID: "c1", Path: clip}}, Params: protocol.Params{Model: model}, Dir: t.TempDir()})
 		if f := extract.Fault(err); f == nil || f.Code != protocol.CodeInvalidJob || f.Retryable {
 			t.Errorf("%s: %v", model, err)
 		}
 	}
-	if d := cmp.Diff("own", run(t, x, clip, "own").Name); d != "" {
-		t.Error(d)
+	for _, model := range []string{"own:own", "own"} {
+		if d := cmp.Diff("own", run(t, x, clip, model).Name); d != "" {
+			t.Error(d)
+		}
 	}
 	// The default is by name or path, and known by its name as well.
 	byPath := ownExtractor(t, "", folder)

@@ -97,9 +97,16 @@ func (c *Catalogue) Entries() []Entry {
 	return append(all, users...)
 }
 
+// OwnPrefix may stand before the name of a user's model. It must where a job asks for it, see protocol.OwnModelPrefix.
+const OwnPrefix = "own:"
+
 // Find returns the model of a name; whoever asks from afar may give a name only. A fault of the model itself is in its entry.
 func (c *Catalogue) Find(name string) (Entry, error) {
 	all := c.Entries()
+	if own, ok := strings.CutPrefix(name, OwnPrefix); ok {
+		name = own
+		all = slices.DeleteFunc(all, Entry.Shipped)
+	}
 	for _, e := range all {
 		if e.Name == name {
 			return e, nil

@@ -136,6 +136,7 @@ export interface Payloads {
   LeaseAnswer: LeaseAnswer;
   LeaseRequest: LeaseRequest;
   Model: Model;
+  ModelPart: ModelPart;
   Params: Params;
   Person: Person;
   PoseCompleted: PoseCompleted;
@@ -471,10 +472,25 @@ export interface LeaseRequest {
   [k: string]: unknown;
 }
 /**
+ * What else took part: the detector that found the people, the library that ran the models.
+ */
+export interface ModelPart {
+  name: string;
+  version: string;
+  /**
+   * SHA-256 of the file in hex; missing for a library that is linked in.
+   */
+  sha256?: string;
+  [k: string]: unknown;
+}
+/**
  * Wishes for one analysis, all optional; unknown keys are ignored.
  */
 export interface Params {
-  model?: "lite" | "full" | "heavy";
+  /**
+   * A shipped model, or own: and the name of a model that the workers have besides.
+   */
+  model?: string;
   athlete?: AthleteHint;
   /**
    * Rate at which the camera recorded.
@@ -552,9 +568,23 @@ export interface PoseDocument {
    * null on the command line.
    */
   analysisId: null | AnalysisId;
-  model: Model;
+  model: DocumentModel;
   skeleton: Skeleton;
   clips: PoseClip[];
+  [k: string]: unknown;
+}
+/**
+ * What made the points, down to the bytes.
+ */
+export interface DocumentModel {
+  name: string;
+  version: string;
+  /**
+   * SHA-256 of the model file in hex.
+   */
+  sha256: string;
+  detector?: ModelPart;
+  runtime?: ModelPart;
   [k: string]: unknown;
 }
 export interface Skeleton {

@@ -758,12 +758,9 @@ exports.schemas = {
     "type": "object",
     "properties": {
       "model": {
+        "description": "A shipped model, or own: and the name of a model that the workers have besides.",
         "type": "string",
-        "enum": [
-          "lite",
-          "full",
-          "heavy"
-        ]
+        "pattern": "^(lite|full|heavy|own:[a-z0-9][a-z0-9._-]{0,63})$"
       },
       "athlete": {
         "title": "AthleteHint",
@@ -829,7 +826,32 @@ exports.schemas = {
         "description": "null on the command line."
       },
       "model": {
-        "$ref": "common.json#/$defs/model"
+        "title": "DocumentModel",
+        "description": "What made the points, down to the bytes.",
+        "type": "object",
+        "properties": {
+          "name": {
+            "type": "string"
+          },
+          "version": {
+            "type": "string"
+          },
+          "sha256": {
+            "type": "string",
+            "description": "SHA-256 of the model file in hex."
+          },
+          "detector": {
+            "$ref": "#/$defs/modelPart"
+          },
+          "runtime": {
+            "$ref": "#/$defs/modelPart"
+          }
+        },
+        "required": [
+          "name",
+          "version",
+          "sha256"
+        ]
       },
       "skeleton": {
         "title": "Skeleton",
@@ -1065,6 +1087,27 @@ exports.schemas = {
       "clips"
     ],
     "$defs": {
+      "modelPart": {
+        "title": "ModelPart",
+        "description": "What else took part: the detector that found the people, the library that ran the models.",
+        "type": "object",
+        "properties": {
+          "name": {
+            "type": "string"
+          },
+          "version": {
+            "type": "string"
+          },
+          "sha256": {
+            "type": "string",
+            "description": "SHA-256 of the file in hex; missing for a library that is linked in."
+          }
+        },
+        "required": [
+          "name",
+          "version"
+        ]
+      },
       "keypoint": {
         "title": "Keypoint",
         "description": "x, y in upright pixels and score from 0 to 1, or null for a point that was not found.",
