@@ -176,7 +176,7 @@ func (c *Client) try(ctx context.Context, k call, body []byte) *tryFailure {
 	defer cancel()
 	u := c.control.JoinPath("v1", "claims", k.analysisID, k.suffix)
 	request := newRequest(ctx, "POST", u, bytes.NewReader(body))
-	sign(request, c.config.Signer, newRequestID(), body)
+	c.sign(request, newRequestID(), body)
 	sent := time.Now()
 	response, err := c.send(request, true)
 	if err != nil {

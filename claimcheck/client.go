@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/posefleet/posefleet/protocol/webhook"
 )
 
 const (
@@ -116,9 +115,12 @@ func newRequest(ctx context.Context, method string, u *url.URL, body io.Reader) 
 	return request
 }
 
-// sign adds the headers of a signed JSON message.
-func sign(request *http.Request, signer *webhook.Signer, id string, body []byte) {
-	maps.Copy(request.Header, signer.Header(id, time.Now(), body))
+// sign adds the headers of a signed JSON message, after those that the config adds.
+func (c *Client) sign(request *http.Request, id string, body []byte) {
+	if c.config.Header != nil {
+		c.config.Header(request.Context(), request.Header)
+	}
+	maps.Copy(request.Header, c.config.Signer.Header(id, time.Now(), body))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
 	request.ContentLength = int64(len(body))

@@ -2,9 +2,11 @@ package claimcheck
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -36,6 +38,9 @@ type Config struct {
 	UserAgent string
 	// Logger; default none.
 	Logger *slog.Logger
+	// Header may add headers to what goes to the control plane and the callback, such as that of a trace; storage never sees them.
+	// Default none.
+	Header func(ctx context.Context, h http.Header)
 	// Observer counts what happens; default none.
 	Observer Observer
 }

@@ -114,7 +114,7 @@ func (r report) try(ctx context.Context) reply {
 	ctx, cancel := context.WithTimeout(ctx, r.c.limits.ResultTimeout)
 	defer cancel()
 	request := newRequest(ctx, http.MethodPost, r.url, bytes.NewReader(r.body))
-	sign(request, r.c.config.Signer, r.id, r.body)
+	r.c.sign(request, r.id, r.body)
 	response, err := r.c.send(request, r.c.callback.trusted(r.url))
 	if errors.Is(err, errAddress) {
 		return reply{fault: protocol.NewFault(protocol.CodeHostNotAllowed,

@@ -19,6 +19,7 @@ import (
 	"github.com/posefleet/posefleet/internal/envconfig"
 	"github.com/posefleet/posefleet/protocol/webhook"
 	"github.com/posefleet/posefleet/queue"
+	"github.com/posefleet/posefleet/worker/internal/trace"
 )
 
 // EnvPrefix is the prefix of every variable.
@@ -100,6 +101,8 @@ type Config struct {
 	// Environment of an ECS task, empty elsewhere: the agent's and the metadata's base URLs. Not settings of ours.
 	ECSAgentURI    string `env:"-"`
 	ECSMetadataURI string `env:"-"`
+	// Traces says where spans go, by OpenTelemetry's own variables; without them traces are joined and handed on, and sent nowhere.
+	Traces trace.Config `env:"-"`
 }
 
 // LoadConfig reads and checks the configuration. environ holds variables by their full name, as from os.Environ with
@@ -110,6 +113,11 @@ func LoadConfig(environ map[string]string) (Config, error) {
 	bad := envconfig.Parse(&c, given)
 	c.ECSAgentURI, c.ECSMetadataURI = given["ECS_AGENT_URI"], given["ECS_CONTAINER_METADATA_URI_V4"]
 	c.ExtractorEnv = extractorEnv(given)
+	var err error
+	if c.Traces, err = trace.ConfigFrom(given); err != nil {
+		variable, reason, _ := strings.Cut(err.Error(), " ")
+		bad = append(bad, &ConfigError{Variable: variable, Reason: reason})
+	}
 	if err := c.setDefaults(given); err != nil {
 		bad = append(bad, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/posefleet/posefleet/queue"
 	"github.com/posefleet/posefleet/worker/internal/extractor"
 	"github.com/posefleet/posefleet/worker/internal/scratch"
+	"github.com/posefleet/posefleet/worker/internal/trace"
 )
 
 const (
@@ -42,6 +43,7 @@ type engine struct {
 	runs       *runs
 	reach      *reach
 	metrics    *metrics
+	tracer     *trace.Tracer
 	// secret is the fingerprint of the secret that signs, for the log.
 	secret string
 	log    *slog.Logger
@@ -50,9 +52,12 @@ type engine struct {
 // newRun describes a run; begin makes it live.
 func (e *engine) newRun(parent context.Context, id string, source protocol.Source, jobID string, attempt int, last bool, ending func()) (*run, context.Context) {
 	owned, cancel := context.WithCancelCause(parent)
+	owned, span := e.tracer.Start(owned, "process "+string(source), trace.KindConsumer, trace.Attr{Key: "messaging.system", Value: "bullmq"},
+		trace.Attr{Key: "messaging.operation.type", Value: "process"}, trace.Attr{Key: "messaging.message.id", Value: jobID},
+		trace.Attr{Key: "posefleet.analysis_id", Value: id}, trace.Attr{Key: "posefleet.attempt", Value: attempt})
 	r := &run{
 		id: id, source: source, jobID: jobID, attempt: max(attempt, 1), last: last, started: time.Now(), cancel: cancel,
-		stopLease: func() {}, ending: sync.OnceFunc(ending),
+		stopLease: func() {}, ending: sync.OnceFunc(ending), span: span,
 	}
 	return r, owned
 }
@@ -67,13 +72,16 @@ func (e *engine) redeem(ctx context.Context, r *run, budget time.Duration) error
 			return e.client.RedeemWithin(ctx, req, budget)
 		}
 	}
+	ctx, span := e.tracer.Start(ctx, string(protocol.StageRedeem), trace.KindClient)
+	defer span.End()
 	claim, err := ask(ctx, e.redeemRequest(r))
 	took := time.Since(start)
 	r.note(protocol.StageRedeem, took)
-	e.metrics.stage(protocol.StageRedeem, took)
+	e.metrics.stage(protocol.StageRedeem, took, r.traceID())
 	e.reach.note(err)
 	r.decide(claim, err)
 	if err != nil {
+		span.Fail(e.stopText(ctx, err))
 		e.warnRefused(r, err)
 		return err
 	}
@@ -306,7 +314,7 @@ func (e *engine) expired(cause error, r *run) ending {
 	}
 	if r.last && !r.wasPosted() {
 		r.stopLease()
-		if told, err := e.postFailure(context.Background(), r, end.fault, startJournal(context.Background(), nil, e.log)); err == nil {
+		if told, err := e.postFailure(r.apart(), r, end.fault, startJournal(context.Background(), nil, e.log)); err == nil {
 			return told
 		}
 	}
@@ -325,7 +333,7 @@ func (e *engine) giveBack(r *run) {
 
 func (e *engine) postInterrupted(r *run) {
 	claim := r.redemption()
-	ctx, cancel := context.WithTimeout(context.Background(), interruptTimeout)
+	ctx, cancel := context.WithTimeout(r.apart(), interruptTimeout)
 	defer cancel()
 	body, err := interruptedBody(r, e.workerID)
 	if err == nil {
@@ -339,7 +347,7 @@ func (e *engine) postInterrupted(r *run) {
 // release gives the claim back on a context of its own: the run's has ended. A claim that is not released runs out.
 func (e *engine) release(r *run) {
 	r.stopLease()
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	ctx, cancel := context.WithTimeout(r.apart(), releaseTimeout)
 	defer cancel()
 	if err := e.client.Release(ctx, leaseRequest(r.redemption())); err != nil {
 		e.runLog(r).Warn("claim not released", slog.String("error", err.Error()))
@@ -353,14 +361,17 @@ func (e *engine) stage(ctx context.Context, r *run, j *journal, name protocol.St
 		r.ending() // the work is done: a client who sees the result may come with the next job before we are told
 	}
 	j.setProgress(protocol.Progress{Stage: name})
+	ctx, span := e.tracer.Start(ctx, string(name), trace.KindInternal)
+	defer span.End()
 	start := time.Now()
 	text, err := f(ctx)
 	took := time.Since(start)
-	e.metrics.stage(name, took)
+	e.metrics.stage(name, took, r.traceID())
 	r.note(name, took)
 	log := e.runLog(r).With(slog.String("stage", string(name)), slog.Int64("duration_ms", took.Milliseconds()))
 	if err != nil {
 		text := e.stopText(ctx, err)
+		span.Fail(text)
 		log.Warn("stage failed", slog.String("error", text))
 		j.line(fmt.Sprintf("%s: failed after %d ms: %s", name, took.Milliseconds(), text))
 		return err
@@ -388,7 +399,8 @@ func (e *engine) progress(r *run, j *journal, stage protocol.Stage, done float64
 // runLog carries what names a run.
 func (e *engine) runLog(r *run) *slog.Logger {
 	log := e.log.With(slog.String("analysis_id", r.id), slog.String("job_id", r.jobID), slog.Int("attempt", r.attempt),
-		slog.String("source", string(r.source)))
+		slog.String("source", string(r.source)), slog.String("trace_id", r.span.Context().TraceID),
+		slog.String("span_id", r.span.Context().SpanID))
 	if claim := r.redemption(); claim != nil {
 		log = log.With(slog.Int64("epoch", claim.Epoch))
 	}

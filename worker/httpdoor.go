@@ -11,6 +11,7 @@ import (
 	"github.com/posefleet/posefleet/protocol"
 	"github.com/posefleet/posefleet/protocol/webhook"
 	"github.com/posefleet/posefleet/worker/internal/slots"
+	"github.com/posefleet/posefleet/worker/internal/trace"
 )
 
 const (
@@ -77,7 +78,7 @@ func (d *httpDoor) route(method string, f judge) http.Handler {
 			return
 		}
 		// What the request starts or asks is decided whether or not the client still listens.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), doorBudget)
+		ctx, cancel := context.WithTimeout(trace.FromHeader(context.WithoutCancel(r.Context()), r.Header), doorBudget)
 		defer cancel()
 		d.send(w, d.once(ctx, r, id, body, f))
 	})
@@ -177,7 +178,7 @@ func (d *httpDoor) admit(ctx context.Context, id string) (a answer, keep, done b
 		}
 		return d.busy(err), false, true
 	}
-	r, owned := d.engine.newRun(d.base, id, protocol.SourceHTTP, webhook.NewID("http"), 1, true, slot.Ending)
+	r, owned := d.engine.newRun(trace.Carry(ctx, d.base), id, protocol.SourceHTTP, webhook.NewID("http"), 1, true, slot.Ending)
 	switch d.engine.runs.begin(r, true) {
 	case r:
 	case nil:
@@ -191,6 +192,7 @@ func (d *httpDoor) admit(ctx context.Context, id string) (a answer, keep, done b
 	if err := d.engine.redeem(owned, r, time.Until(deadline)); err != nil {
 		slot.Release()
 		d.engine.runs.end(r, "", false)
+		r.span.End()
 		r.cancel(nil)
 		a, keep = refusedClaim(err)
 		return a, keep, true

@@ -51,6 +51,7 @@ func (l *life) start(s servers) {
 	}
 	close(w.listening)
 	l.others.Go(l.watchReady)
+	l.others.Go(func() { w.tracer.Run(l.poolCtx) })
 	if w.protect != nil {
 		l.others.Go(func() { _ = w.protect.Run(l.poolCtx) })
 	}

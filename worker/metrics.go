@@ -142,15 +142,24 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: m.registry, MaxRequestsInFlight: 4, Timeout: 5 * time.Second})
 }
 
-func (m *metrics) stage(s protocol.Stage, took time.Duration) {
-	m.stages.WithLabelValues(string(s)).Observe(took.Seconds())
+// stage counts a stage; traceID, where there is one, becomes the exemplar that leads from a slow bucket to its trace.
+func (m *metrics) stage(s protocol.Stage, took time.Duration, traceID string) {
+	observe(m.stages.WithLabelValues(string(s)), took, traceID)
+}
+
+func observe(o prometheus.Observer, took time.Duration, traceID string) {
+	if with, ok := o.(prometheus.ExemplarObserver); ok && traceID != "" {
+		with.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": traceID})
+		return
+	}
+	o.Observe(took.Seconds())
 }
 
 func (m *metrics) frames(n int) { m.framesTotal.Add(float64(max(n, 0))) }
 
-func (m *metrics) ended(s protocol.Source, o outcome, took time.Duration) {
+func (m *metrics) ended(s protocol.Source, o outcome, took time.Duration, traceID string) {
 	m.jobs.WithLabelValues(string(s), string(o)).Inc()
-	m.jobDuration.WithLabelValues(string(o)).Observe(took.Seconds())
+	observe(m.jobDuration.WithLabelValues(string(o)), took, traceID)
 }
 
 func (m *metrics) doorAnswer(code int) { m.door.WithLabelValues(strconv.Itoa(code)).Inc() }

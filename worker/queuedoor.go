@@ -8,6 +8,7 @@ import (
 	"github.com/posefleet/posefleet/protocol"
 	"github.com/posefleet/posefleet/queue"
 	"github.com/posefleet/posefleet/worker/internal/slots"
+	"github.com/posefleet/posefleet/worker/internal/trace"
 )
 
 const (
@@ -37,7 +38,7 @@ func (d *queueDoor) handle(ctx context.Context, job *queue.Job) (any, error) {
 	data, err := protocol.ParseJobData(job.Data)
 	if err != nil {
 		e.log.Warn("job refused", slog.String("job_id", job.ID), slog.String("error", err.Error()))
-		e.metrics.ended(protocol.SourceQueue, outFailed, 0)
+		e.metrics.ended(protocol.SourceQueue, outFailed, 0, "")
 		d.slots.Ending()
 		return nil, queue.Unrecoverable(err)
 	}
@@ -87,7 +88,13 @@ func (e *engine) fromQueue(owned context.Context, r *run, j *journal) ending {
 // finish takes the run out of the registry and counts and logs its end.
 func (e *engine) finish(r *run, end ending) {
 	took := time.Since(r.started)
-	e.metrics.ended(r.source, end.outcome, took)
+	e.metrics.ended(r.source, end.outcome, took, r.traceID())
+	r.span.Set(trace.Attr{Key: "posefleet.outcome", Value: string(end.outcome)})
+	if end.fault != nil {
+		r.span.Set(trace.Attr{Key: "error.type", Value: string(end.fault.Code)})
+		r.span.Fail(end.fault.Error())
+	}
+	r.span.End()
 	log := e.runLog(r).With(slog.String("outcome", string(end.outcome)), slog.Int64("duration_ms", took.Milliseconds()))
 	if end.fault != nil {
 		log = log.With(slog.String("error", end.fault.Error()), slog.Bool("retryable", end.fault.Retryable))

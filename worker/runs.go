@@ -9,6 +9,7 @@ import (
 
 	"github.com/posefleet/posefleet/claimcheck"
 	"github.com/posefleet/posefleet/protocol"
+	"github.com/posefleet/posefleet/worker/internal/trace"
 )
 
 const (
@@ -26,6 +27,7 @@ type run struct {
 	attempt int
 	last    bool // an ordinary fault now is final
 	started time.Time
+	span    *trace.Span
 	cancel  context.CancelCauseFunc // ends the run; the cause says why
 	// stopLease ends the renewals, ending announces that the slot will be free soon; called by the run itself only.
 	stopLease, ending func()
@@ -115,6 +117,17 @@ func (r *run) times() protocol.Timings {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.timings
+}
+
+// apart is a context for what has to be said after the run's own has ended, in the same trace.
+func (r *run) apart() context.Context { return r.span.Context().Into(context.Background()) }
+
+// traceID is the trace that records this run, "" if none does.
+func (r *run) traceID() string {
+	if c := r.span.Context(); c.Sampled {
+		return c.TraceID
+	}
+	return ""
 }
 
 func (r *run) admitError() error {

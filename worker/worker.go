@@ -18,6 +18,7 @@ import (
 	"github.com/posefleet/posefleet/worker/internal/extractor"
 	"github.com/posefleet/posefleet/worker/internal/scratch"
 	"github.com/posefleet/posefleet/worker/internal/slots"
+	"github.com/posefleet/posefleet/worker/internal/trace"
 )
 
 const (
@@ -42,6 +43,7 @@ type Worker struct {
 	pool    *extractor.Pool
 	engine  *engine
 	metrics *metrics
+	tracer  *trace.Tracer
 	watch   *queueWatch
 	queue   *queue.Worker // nil while the queue door is shut
 	door    *httpDoor
@@ -161,6 +163,9 @@ func (w *Worker) build(ctx context.Context) error {
 	}
 	id := workerID(ctx, w.cfg.ECSMetadataURI, w.log)
 	w.log = w.log.With(slog.String("worker_id", id))
+	traces := w.cfg.Traces
+	traces.Version, traces.Instance = BuildVersion().Version, id
+	w.tracer = trace.New(traces, w.log)
 	if err := errors.Join(w.buildEngine(id, space), w.buildQueue(id)); err != nil {
 		return errors.Join(err, space.Close())
 	}
@@ -172,7 +177,7 @@ func (w *Worker) buildEngine(id string, space *scratch.Space) error {
 		ControlURL: w.cfg.ControlURL, Signer: webhook.NewSigner(w.cfg.WorkerSecrets), WorkerID: id,
 		StorageHosts: w.cfg.StorageHosts, CallbackHosts: w.cfg.CallbackHosts, AllowInsecure: w.cfg.AllowInsecure,
 		MaxInputBytes: int64(w.cfg.MaxInput), UserAgent: "posefleet-worker/" + BuildVersion().Version,
-		Logger: w.log, Observer: claimWatch{m: w.metrics},
+		Logger: w.log, Observer: claimWatch{m: w.metrics}, Header: trace.ToHeader,
 	})
 	if err != nil {
 		return fmt.Errorf("claim client: %w", err)
@@ -187,7 +192,7 @@ func (w *Worker) buildEngine(id string, space *scratch.Space) error {
 	w.engine = &engine{
 		workerID: id, jobTimeout: w.cfg.JobTimeout, maxInput: int64(w.cfg.MaxInput), client: client, pool: w.pool,
 		space: space, runs: newRuns(), reach: &reach{}, metrics: w.metrics,
-		secret: w.cfg.WorkerSecrets[0].Fingerprint(), log: w.log,
+		tracer: w.tracer, secret: w.cfg.WorkerSecrets[0].Fingerprint(), log: w.log,
 	}
 	if w.cfg.TaskProtection != ProtectionOff && w.cfg.ECSAgentURI != "" {
 		w.protect = ecs.NewProtector(w.cfg.ECSAgentURI, w.cfg.TaskProtection == ProtectionRequired, w.cfg.JobTimeout,
@@ -201,7 +206,7 @@ func (w *Worker) buildQueue(id string) error {
 		return nil
 	}
 	o := queue.DefaultWorkerOptions()
-	o.Options = queue.Options{RedisURL: w.cfg.RedisURL, Prefix: w.cfg.Prefix, Name: w.cfg.Queue, Logger: w.log}
+	o.Options = queue.Options{RedisURL: w.cfg.RedisURL, Prefix: w.cfg.Prefix, Name: w.cfg.Queue, Logger: w.log, Telemetry: trace.Carriers{}}
 	o.WorkerName, o.Gate, o.Observer = id, &gate{slots: w.slots, pool: w.pool, reach: w.engine.reach, watch: w.watch}, w.watch
 	o.LockDuration, o.LockRenewTime = w.cfg.LockDuration, w.cfg.LockRenewTime
 	o.StalledInterval, o.MaxStalledCount = w.cfg.StalledInterval, w.cfg.MaxStalledCount

@@ -64,6 +64,7 @@ type Call struct {
 	At        time.Time
 	Status    int
 	Redeem    protocol.RedeemRequest // of redeem
+	Trace     string                 // the header traceparent
 }
 
 type analysis struct {
@@ -245,7 +246,7 @@ func (p *Plane) signed(operation string, f func(a *analysis, body []byte) (int, 
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		call := Call{Operation: operation, ID: named.AnalysisID, At: time.Now(), Status: http.StatusNotFound}
+		call := Call{Operation: operation, ID: named.AnalysisID, At: time.Now(), Status: http.StatusNotFound, Trace: r.Header.Get("traceparent")}
 		if operation == "redeem" {
 			_ = json.Unmarshal(body, &call.Redeem)
 		}
@@ -375,7 +376,7 @@ func (p *Plane) get(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	p.calls = append(p.calls, Call{Operation: "get", ID: r.PathValue("id"), At: time.Now(), Status: http.StatusOK})
+	p.calls = append(p.calls, Call{Operation: "get", ID: r.PathValue("id"), At: time.Now(), Status: http.StatusOK, Trace: r.Header.Get("traceparent")})
 	p.mu.Unlock()
 	if body == nil {
 		http.Error(w, "<Error><Code>AccessDenied</Code></Error>", http.StatusForbidden)
@@ -402,7 +403,7 @@ func (p *Plane) put(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	key := r.PathValue("id") + "/" + r.PathValue("name")
 	p.blobs[key] = body
-	p.calls = append(p.calls, Call{Operation: "put", ID: r.PathValue("id"), At: time.Now(), Status: http.StatusOK})
+	p.calls = append(p.calls, Call{Operation: "put", ID: r.PathValue("id"), At: time.Now(), Status: http.StatusOK, Trace: r.Header.Get("traceparent")})
 	var stored protocol.StoredArtifact
 	if json.Unmarshal(p.blobs[key+"/announced"], &stored) == nil {
 		p.analyses[r.PathValue("id")].stored = &stored
@@ -429,7 +430,7 @@ func (p *Plane) result(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	status, answer := p.judge(p.analyses[res.Data.AnalysisID], res, id)
 	p.results = append(p.results, Result{WebhookID: id, Body: body, Parsed: res, Status: status})
-	p.calls = append(p.calls, Call{Operation: "result", ID: res.Data.AnalysisID, At: time.Now(), Status: status})
+	p.calls = append(p.calls, Call{Operation: "result", ID: res.Data.AnalysisID, At: time.Now(), Status: status, Trace: r.Header.Get("traceparent")})
 	reply(w, status, answer)
 }
 
