@@ -22,6 +22,7 @@ func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
 	now, trace := time.Now(), inject(ctx, q.telemetry)
 
 	for i, job := range jobs {
+		job.Opts.under(q.defaults)
 		trace.into(&job.Opts)
 
 		a, err := addArgs(job, now)

@@ -34,6 +34,9 @@ type Options struct {
 	// Dialer makes the connections in the place of the network: a tunnel, or the in-memory Redis of queuetest. It gets the addresses of
 	// RedisURL, and TLS is its own affair. Optional.
 	Dialer Dialer
+	// Defaults are options of all jobs that are added by Add, AddBulk and UpsertScheduler: a field of a job's own options that is zero
+	// takes them. nil: none. Workers and readers do not need them.
+	Defaults *JobOptions
 	// Telemetry carries traces from producers to handlers; nil: none, though Job.Opts tell what a producer has stored.
 	Telemetry Telemetry
 }
@@ -76,6 +79,7 @@ type Queue struct {
 	keys      keys
 	client    *line
 	scripts   *scripts
+	defaults  *JobOptions
 	telemetry Telemetry
 }
 
@@ -103,12 +107,16 @@ func NewQueue(o Options) (*Queue, error) {
 		return nil, fmt.Errorf("new queue: %w", err)
 	}
 
+	if err := checkDefaults(o.Defaults); err != nil {
+		return nil, fmt.Errorf("new queue: defaults: %w", err)
+	}
+
 	s, err := loadScripts()
 	if err != nil {
 		return nil, err
 	}
 
-	return &Queue{keys: k, client: newHub(base), scripts: s, telemetry: o.Telemetry}, nil
+	return &Queue{keys: k, client: newHub(base), scripts: s, defaults: o.Defaults, telemetry: o.Telemetry}, nil
 }
 
 // Name is the queue's name.
@@ -133,6 +141,7 @@ func (q *Queue) Ping(ctx context.Context) error {
 // Add adds a job. data is encoded as JSON, nil as {}; a json.RawMessage is stored byte for byte. With a custom id Add may be repeated
 // after any error, and does so itself a few times when an answer is lost; without one it is sent once.
 func (q *Queue) Add(ctx context.Context, name string, data any, o JobOptions) (Added, error) {
+	o.under(q.defaults)
 	inject(ctx, q.telemetry).into(&o)
 
 	args, err := addArgs(NewJob{Name: name, Data: data, Opts: o}, time.Now())

@@ -64,6 +64,8 @@ type Scheduler struct {
 func (q *Queue) UpsertScheduler(ctx context.Context, id string, r Repeat, template NewJob) (Iteration, error) {
 	now := time.Now()
 
+	template.Opts.underTemplate(q.defaults)
+
 	args, err := upsertArgs(id, r, template, now, inject(ctx, q.telemetry))
 	if err != nil {
 		return Iteration{}, fmt.Errorf("upsert scheduler %s: %w", id, err)

@@ -48,6 +48,11 @@ const commands = {
     open.push(flows)
     return (await flows.add(tree)).job.id
   },
+  addDefaults: async ({ defaults, job, data, opts }) => {
+    const other = new Queue(name, { connection, defaultJobOptions: defaults })
+    open.push(other)
+    return (await other.add(job, data, opts)).id
+  },
   addTraced: async ({ job, data, opts }) => {
     const traced = new Queue(name, { connection, telemetry })
     open.push(traced)
