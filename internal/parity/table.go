@@ -93,7 +93,8 @@ func producers() []Feature {
 			noting("posefleet also refuses ids that are names of the queue's own keys, which Node drops without a word"),
 		everywhere(a, "attempts and backoff", "", golden, different, "queue.TestRetryDelay", nodeWorks),
 		inGo(a, "keep rules: all, none, count, age", "", golden, different, "queue.TestKeepForms"),
-		inGo(a, "default options of a queue", "Object.getOwnPropertyDescriptor(b.Queue.prototype, 'defaultJobOptions')").rust(Unchecked),
+		inGo(a, "default options of a queue", "Object.getOwnPropertyDescriptor(b.Queue.prototype, 'defaultJobOptions')", "queue.TestDefaults").
+			rust(Unchecked),
 		likeRust(a, "size limit", "", golden, "queue.TestBadOptionsAreRefused"),
 		inPython(a, "deduplication", "", golden, different).
 			noting("plain, for a time, extended, replacing, keeping the last; the ports' modes were not looked at"),
