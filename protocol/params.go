@@ -26,7 +26,9 @@ const OwnModelPrefix = "own:"
 var ownModel = regexp.MustCompile(`^own:[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // ValidModel reports whether params.model may have the value.
-func ValidModel(model string) bool { return slices.Contains(ModelNames(), model) || ownModel.MatchString(model) }
+func ValidModel(model string) bool {
+	return slices.Contains(ModelNames(), model) || ownModel.MatchString(model)
+}
 
 // rawParams tells absent from zero and whole numbers from others; null is absent.
 type rawParams struct {

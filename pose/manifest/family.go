@@ -48,24 +48,42 @@ var (
 // motion: a point under its bound is more often wrong than right.
 var families = map[Family]usual{
 	MoveNet: {
-		NHWC, RGB, 1, zeros, ones, Crop, []Mode{Crop}, 0,
-		Scores{Person: 0.25, Point: 0.2, Overlap: 0.5}, []string{"poses"},
+		NHWC, RGB, 1, zeros, ones, Crop,
+		[]Mode{Crop},
+		0,
+		Scores{Person: 0.25, Point: 0.2, Overlap: 0.5},
+		[]string{"poses"},
 	},
 	MoveNetMulti: {
-		NHWC, RGB, 1, zeros, ones, LetterboxTopLeft, []Mode{Letterbox, LetterboxTopLeft}, 0,
-		Scores{Person: 0.2, Point: 0.2, Overlap: 0.5}, []string{"poses"},
+		NHWC, RGB, 1, zeros, ones, LetterboxTopLeft,
+		[]Mode{Letterbox, LetterboxTopLeft},
+		0,
+		Scores{Person: 0.2, Point: 0.2, Overlap: 0.5},
+		[]string{"poses"},
 	},
 	RTMPose: {
-		NCHW, RGB, 1, []float64{123.675, 116.28, 103.53}, []float64{58.395, 57.12, 57.375}, Crop, []Mode{Crop}, 0,
-		Scores{Person: 0.3, Point: 0.3, Overlap: 0.5}, []string{"x", "y"},
+		NCHW, RGB, 1,
+		[]float64{123.675, 116.28, 103.53},
+		[]float64{58.395, 57.12, 57.375},
+		Crop,
+		[]Mode{Crop},
+		0,
+		Scores{Person: 0.3, Point: 0.3, Overlap: 0.5},
+		[]string{"x", "y"},
 	},
 	YOLOPose: {
-		NCHW, RGB, 1.0 / 255, zeros, ones, Letterbox, []Mode{Letterbox, LetterboxTopLeft}, 114,
-		Scores{Person: 0.5, Point: 0.5, Overlap: 0.7}, []string{"poses"},
+		NCHW, RGB, 1.0 / 255, zeros, ones, Letterbox,
+		[]Mode{Letterbox, LetterboxTopLeft},
+		114,
+		Scores{Person: 0.5, Point: 0.5, Overlap: 0.7},
+		[]string{"poses"},
 	},
 	RTMO: {
-		NCHW, BGR, 1, zeros, ones, LetterboxTopLeft, []Mode{Letterbox, LetterboxTopLeft}, 114,
-		Scores{Person: 0.5, Point: 0.3, Overlap: 0.7}, []string{"boxes", "points"},
+		NCHW, BGR, 1, zeros, ones, LetterboxTopLeft,
+		[]Mode{Letterbox, LetterboxTopLeft},
+		114,
+		Scores{Person: 0.5, Point: 0.3, Overlap: 0.7},
+		[]string{"boxes", "points"},
 	},
 }
 

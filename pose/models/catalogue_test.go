@@ -158,8 +158,11 @@ func TestFileThatIsNoModel(t *testing.T) {
 	}
 	var fields map[string]any
 	text, err := os.ReadFile(filepath.Join(folder, manifest.FileName))
-	if err == nil {
-		err = json.Unmarshal(text, &fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
 	}
 	fields["sha256"] = sum
 	if text, err = json.Marshal(fields); err != nil {

@@ -70,7 +70,6 @@ func (s *shrinker) resize(p Picture, area image.Rectangle, dst []byte, stride, w
 	s.across = spans(s.across, area.Dx(), width)
 	s.rows = grow(s.rows, 3*width)
 	s.sums = grow(s.sums, 3*width)
-	var one [1]span
 	step := float64(area.Dy()) / float64(height)
 	for y := range height {
 		var down span
@@ -79,7 +78,6 @@ func (s *shrinker) resize(p Picture, area image.Rectangle, dst []byte, stride, w
 		} else {
 			down = between((float64(y)+0.5)*step-0.5, area.Dy())
 		}
-		one[0] = down
 		clear(s.sums)
 		for i := down.from; i < down.to; i++ {
 			at := 3 * ((area.Min.Y+i)*p.Width + area.Min.X)
