@@ -31,6 +31,16 @@
 // [Events] reads what happens to all jobs of the queue, from now on or from a remembered place; [Event].Gap tells where the stream was
 // trimmed before it was read. [Results] waits for jobs to finish, any number over one connection.
 //
+// The examples below show each of these at work: producers ([Queue.Add]), typed outcomes ([Worker]), trees ([Flows]), schedules
+// ([Queue.UpsertScheduler]), events with resume ([Events]), results ([Results.Wait]), a loop of one's own ([Puller]), capacity that is shared
+// with another door ([Slots]), and limits ([Queue.SetGlobalRateLimit]).
+//
+// # Tests
+//
+// The package queuetest, below this one, is a Redis in memory for tests. In a bubble of testing/synctest its time is free: three hours of
+// retries take some tenths of a second, a year of a nightly schedule some seconds. It is reached through [Options].Dialer. Whoever
+// imports this package only gets none of it.
+//
 // # What holds when things break
 //
 // A job that runs has a lock in Redis, renewed by one timer for all jobs on a connection of its own. If the lock is lost – Redis says so,
