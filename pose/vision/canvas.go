@@ -192,40 +192,55 @@ func (c *Canvas) blank() {
 
 // warp fills the canvas with the pixels that m leads to, interpolated between four.
 func (c *Canvas) warp(p Picture, m Affine) {
-	grey := float32(*c.resize.Fill)
+	grey := byte(*c.resize.Fill)
 	for y := range c.height {
 		out := c.pixels[3*y*c.width : 3*(y+1)*c.width]
+		fx, fy := m.Pixel(0, float64(y))
 		for x := range c.width {
-			fx, fy := m.Pixel(float64(x), float64(y))
-			sample(out[3*x:3*x+3:3*x+3], p, fx, fy, grey)
+			sample(out[3*x:3*x+3:3*x+3], p, fx+m[0]*float64(x), fy+m[3]*float64(x), grey)
 		}
 	}
 }
 
+// steps is how finely sample divides the way between two pixels.
+const steps = 256
+
 // sample writes the picture's colour at a place between pixels.
-func sample(out []byte, p Picture, fx, fy float64, grey float32) {
-	x, y := int(math.Floor(fx)), int(math.Floor(fy))
-	u, v := float32(fx-float64(x)), float32(fy-float64(y))
-	if x >= 0 && y >= 0 && x < p.Width-1 && y < p.Height-1 {
-		a := p.Pix[3*(y*p.Width+x):]
-		b := p.Pix[3*((y+1)*p.Width+x):]
-		for i := range 3 {
-			top := float32(a[i]) + u*(float32(a[i+3])-float32(a[i]))
-			low := float32(b[i]) + u*(float32(b[i+3])-float32(b[i]))
-			out[i] = byte(top + v*(low-top) + 0.5)
-		}
+func sample(out []byte, p Picture, fx, fy float64, grey byte) {
+	left, top := math.Floor(fx), math.Floor(fy)
+	x, y := int(left), int(top)
+	u, v := uint32((fx-left)*steps), uint32((fy-top)*steps)
+	if x < 0 || y < 0 || x >= p.Width-1 || y >= p.Height-1 {
+		sampleEdge(out, p, x, y, u, v, uint32(grey))
 		return
 	}
-	at := func(x, y, i int) float32 {
-		if x < 0 || y < 0 || x >= p.Width || y >= p.Height {
-			return grey
-		}
-		return float32(p.Pix[3*(y*p.Width+x)+i])
-	}
+	at := 3 * (y*p.Width + x)
+	a := p.Pix[at : at+6 : at+6]
+	at += 3 * p.Width
+	b := p.Pix[at : at+6 : at+6]
+	w := weights(u, v)
 	for i := range 3 {
-		top := (1-u)*at(x, y, i) + u*at(x+1, y, i)
-		low := (1-u)*at(x, y+1, i) + u*at(x+1, y+1, i)
-		out[i] = byte((1-v)*top + v*low + 0.5)
+		out[i] = byte((w[0]*uint32(a[i]) + w[1]*uint32(a[i+3]) + w[2]*uint32(b[i]) + w[3]*uint32(b[i+3]) + steps*steps/2) / (steps * steps))
+	}
+}
+
+// weights are those of the upper left, upper right, lower left and lower right pixel.
+func weights(u, v uint32) [4]uint32 {
+	return [4]uint32{(steps - u) * (steps - v), u * (steps - v), (steps - u) * v, u * v}
+}
+
+// sampleEdge is sample where not all four pixels lie in the picture: those beside it are grey.
+func sampleEdge(out []byte, p Picture, x, y int, u, v, grey uint32) {
+	for i := range 3 {
+		sum := uint32(steps * steps / 2)
+		for j, w := range weights(u, v) {
+			px, py, value := x+j%2, y+j/2, grey
+			if px >= 0 && py >= 0 && px < p.Width && py < p.Height {
+				value = uint32(p.Pix[3*(py*p.Width+px)+i])
+			}
+			sum += w * value
+		}
+		out[i] = byte(sum / (steps * steps))
 	}
 }
 
