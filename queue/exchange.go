@@ -107,6 +107,11 @@ func (x *exchange) turn(own *final) {
 		e.wake <- struct{}{}
 	}
 
+	x.pass(err)
+}
+
+// pass ends a call: an outcome that waits makes the next one.
+func (x *exchange) pass(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 

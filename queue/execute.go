@@ -50,7 +50,7 @@ func (w *Worker) execute(h *hold, bad error) {
 // end is the last step of every hold.
 func (w *Worker) end(h *hold, outcome Outcome) {
 	w.held.drop(h)
-	w.log.Debug("job ended", slog.String("job_id", h.job.ID), slog.String("outcome", string(outcome)))
+	w.log.LogAttrs(h.ctx, slog.LevelDebug, "job ended", slog.String("job_id", h.job.ID), slog.String("outcome", string(outcome)))
 	w.watch.JobEnded(h.job, outcome)
 
 	if w.heldBack.Load() && h.next == nil {

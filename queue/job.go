@@ -142,6 +142,10 @@ func optionalJSON(h map[string]string, field string) json.RawMessage {
 
 // number reads a stored number, which may be a fraction.
 func number(s string) float64 {
+	if s == "" {
+		return 0
+	}
+
 	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err != nil || math.IsNaN(f) {
 		return 0

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -92,12 +93,48 @@ func encodeOptions(o *JobOptions) ([]byte, error) {
 		w.Timestamp = o.Timestamp.UnixMilli()
 	}
 
+	if len(o.Extra) == 0 && w == (wireOptions{Attempts: w.Attempts}) {
+		return onlyAttempts(w.Attempts), nil
+	}
+
 	text, err := encodeJSON(w)
 	if err != nil || len(o.Extra) == 0 {
 		return text, err
 	}
 
 	return withExtra(text, o.Extra)
+}
+
+// Most jobs have no options but attempts, which spares them the JSON library.
+const onlyAttemptsHead, onlyAttemptsTail = `{"attempts":`, `}`
+
+func onlyAttempts(n int) []byte {
+	text := append(make([]byte, 0, len(onlyAttemptsHead)+4), onlyAttemptsHead...)
+
+	return append(strconv.AppendInt(text, int64(n), 10), onlyAttemptsTail...)
+}
+
+// readOnlyAttempts reads what onlyAttempts writes.
+func readOnlyAttempts(text string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(text, onlyAttemptsHead)
+	if !ok {
+		return 0, false
+	}
+
+	digits, ok = strings.CutSuffix(digits, onlyAttemptsTail)
+	if !ok || digits == "" || len(digits) > 9 || len(digits) > 1 && digits[0] == '0' {
+		return 0, false
+	}
+
+	for _, d := range []byte(digits) {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+
+		n = 10*n + int(d-'0')
+	}
+
+	return n, true
 }
 
 func withExtra(text []byte, extra map[string]json.RawMessage) ([]byte, error) {
@@ -112,6 +149,10 @@ func withExtra(text []byte, extra map[string]json.RawMessage) ([]byte, error) {
 // decodeOptions reads the opts field. Options of a strange type are passed over, as Node does; only text that is no JSON object at all
 // is an error.
 func decodeOptions(text string) (JobOptions, error) {
+	if n, ok := readOnlyAttempts(text); ok {
+		return JobOptions{Attempts: n}, nil
+	}
+
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
 		return JobOptions{}, fmt.Errorf("decode job options: %w", err)
