@@ -125,19 +125,29 @@ func keepAdding(ctx context.Context, q *Queue) int {
 	return n
 }
 
+// newCluster is a cluster of one node.
+func newCluster(t *testing.T) *kit {
+	t.Helper()
+
+	k := newKit(t, "--cluster-enabled", "yes")
+	k.must(k.r.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err())
+	wait.For(t, testTimeout, func() bool { return strings.Contains(k.r.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
+	k.url = strings.Replace(k.url, "redis:", "redis+cluster:", 1)
+
+	return k
+}
+
 // clusterBehindProxy is a cluster of one node, which tells its clients to come through the proxy.
 func clusterBehindProxy(t *testing.T) (*kit, *proxy) {
 	t.Helper()
 
-	k := newKit(t, "--cluster-enabled", "yes")
+	k := newCluster(t)
 	p := newProxy(t, k.srv.Addr)
 
 	_, port, err := net.SplitHostPort(p.listen.Addr().String())
 	k.must(err)
 	k.must(k.r.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
 	k.must(k.r.ConfigSet(t.Context(), "cluster-announce-ip", "127.0.0.1").Err())
-	k.must(k.r.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err())
-	wait.For(t, testTimeout, func() bool { return strings.Contains(k.r.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
 
 	k.url = strings.Replace(p.url(), "redis:", "redis+cluster:", 1)
 

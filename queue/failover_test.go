@@ -31,7 +31,15 @@ func newFleet(t *testing.T) *fleet {
 	t.Helper()
 
 	sets := redistest.StartReplicated(t, 2)
-	f := &fleet{kit: kit{t: t, url: sets.URL}, sets: sets, rec: newRecorder(), started: make(chan string, 1000)}
+
+	// At the sentinels, too, the user has no more than the documented rights.
+	for _, s := range sets.Sentinels {
+		if err := s.Client().Do(t.Context(), documentedUsers(t)["watcher"]...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	f := &fleet{kit: kit{t: t, url: sets.URL + "?sentinel_username=watcher&sentinel_password=SECRET"}, sets: sets, rec: newRecorder(), started: make(chan string, 1000)}
 	f.q = f.queue("q")
 
 	o := f.workerOptions("q")

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/posefleet/posefleet/internal/redistest"
 )
 
 // lifeCycle goes through the whole life of jobs: kept, retried, delayed, stalled, removed.
@@ -63,33 +61,6 @@ func lifeCycle(t *testing.T, o Options) {
 
 	if c, err := q.Counts(t.Context()); err != nil || c != (Counts{Completed: 4}) {
 		t.Errorf("%+v, %v", c, err)
-	}
-}
-
-// A user without the right to admin commands can work; only the list of workers is out of reach.
-func TestLeastRights(t *testing.T) {
-	t.Parallel()
-
-	srv := redistest.Start(t)
-	r := srv.Client()
-
-	err := r.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">pw", "~bull:*", "-@all", "+@hash", "+@list", "+@set", "+@sortedset",
-		"+@stream", "+@string", "+@keyspace", "+evalsha", "+eval", "+ping", "+hello", "+select", "-keys", "-flushall", "-flushdb").Err()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	url := strings.Replace(srv.URL, "redis://", "redis://worker:pw@", 1)
-	lifeCycle(t, Options{RedisURL: url, Name: "q"})
-
-	q, err := NewQueue(Options{RedisURL: url, Name: "q"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-
-	if _, err := q.Workers(t.Context()); err == nil || !strings.Contains(err.Error(), "NOPERM") {
-		t.Errorf("workers: %v", err)
 	}
 }
 
