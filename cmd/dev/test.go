@@ -226,17 +226,3 @@ func (t *tool) race(ctx context.Context, args []string) error {
 
 	return nil
 }
-
-// bench runs the benchmarks of the packages, all by default.
-func (t *tool) bench(ctx context.Context, args []string) error {
-	if err := t.setup.Run(ctx, setup.ScopeTest); err != nil {
-		return err
-	}
-
-	if len(args) == 0 {
-		args = []string{"./..."}
-	}
-
-	return proc.Show(ctx, proc.Spec{Dir: t.root, Env: cgoEnv(), Args: append(
-		[]string{"go", "test", "-run", "^$", "-bench", ".", "-benchmem", "-p", "1", "-timeout", testTimeout.String()}, args...)})
-}
