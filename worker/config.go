@@ -323,7 +323,7 @@ func besideProgram(name string) string {
 func extractorEnv(environ map[string]string) []string {
 	allowed := []string{
 		"PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "GOMEMLIMIT", "GOCOVERDIR",
-		EnvPrefix + "ASSETS", EnvPrefix + "MODEL", EnvPrefix + "ENGINE", EnvPrefix + "THREADS",
+		EnvPrefix + "ASSETS", EnvPrefix + "MODELS", EnvPrefix + "MODEL", EnvPrefix + "ENGINE", EnvPrefix + "THREADS",
 		EnvPrefix + "MAX_SIDE", EnvPrefix + "MAX_PIXELS", EnvPrefix + "MAX_DURATION", EnvPrefix + "LOG_LEVEL",
 	}
 	var out []string

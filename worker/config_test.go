@@ -203,14 +203,14 @@ func TestExtractorLearnsNoSecret(t *testing.T) {
 	t.Parallel()
 	env := least(t)
 	maps.Copy(env, map[string]string{
-		"PATH": "/bin", "POSEFLEET_ASSETS": "/assets", "POSEFLEET_MAX_SIDE": "4096", "AWS_SECRET_ACCESS_KEY": "x",
+		"PATH": "/bin", "POSEFLEET_ASSETS": "/assets", "POSEFLEET_MODELS": "/models", "POSEFLEET_MAX_SIDE": "4096", "AWS_SECRET_ACCESS_KEY": "x",
 		"ECS_CONTAINER_METADATA_URI_V4": "http://169.254.170.2/v4", "POSEFLEET_REDIS_URL": "redis://:password@127.0.0.1:6379",
 	})
 	got, err := worker.LoadConfig(env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"PATH=/bin", "POSEFLEET_ASSETS=/assets", "POSEFLEET_MAX_SIDE=4096"}, got.ExtractorEnv); diff != "" {
+	if diff := cmp.Diff([]string{"PATH=/bin", "POSEFLEET_ASSETS=/assets", "POSEFLEET_MODELS=/models", "POSEFLEET_MAX_SIDE=4096"}, got.ExtractorEnv); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -37,8 +37,8 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 type engineFlags struct {
 	Assets  string `help:"Folder with models and inference library. Default: the usual places." env:"POSEFLEET_ASSETS" placeholder:"DIR"`
 	Models  string `help:"Folder of your own models: a folder with a pose.json for each." env:"POSEFLEET_MODELS" placeholder:"DIR"`
-	Engine  string `help:"Inference engine: ${enum}." enum:"auto,onnxruntime,opencv" default:"auto"`
-	Threads int    `help:"Threads of one inference. One gives the best throughput per core." default:"1"`
+	Engine  string `help:"Inference engine: ${enum}." enum:"auto,onnxruntime,opencv" default:"auto" env:"POSEFLEET_ENGINE"`
+	Threads int    `help:"Threads of one inference. One gives the best throughput per core." default:"1" env:"POSEFLEET_THREADS"`
 }
 
 // command is one of the program's commands.

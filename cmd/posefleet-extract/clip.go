@@ -24,7 +24,7 @@ type clipCommand struct {
 	Embed      bool    `name:"report-embed" help:"Put a small copy of the clip into the report, so that it can be passed on alone."`
 	Overlay    string  `placeholder:"PATH.mp4" help:"Also write a video with the skeletons drawn in."`
 	Picture    string  `placeholder:"PATH.png" help:"Also write a contact sheet with the skeletons drawn in."`
-	Model      string  `placeholder:"NAME" help:"Model: lite, full, heavy, or one of your own by its name or path (see docs/pose.md); heavy is the most accurate, lite and full are 8 and 4 times faster. Default: ${default}." default:"heavy"`
+	Model      string  `placeholder:"NAME" help:"Model: lite, full, heavy, or one of your own by its name or path (see docs/pose.md); heavy is the most accurate, lite and full are 8 and 4 times faster. Default: ${default}." default:"heavy" env:"POSEFLEET_MODEL"`
 	Athlete    string  `placeholder:"T,X,Y" help:"The athlete is the person at this time (ms) and place (pixels)."`
 	CaptureFPS float64 `name:"capture-fps" placeholder:"RATE" help:"Rate at which the camera recorded, for slow motion."`
 	MaxPeople  int     `placeholder:"N" help:"How many people to follow at once (1-16). Default: 4."`

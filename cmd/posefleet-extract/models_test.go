@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,8 +78,8 @@ func TestClipWithAnOwnModel(t *testing.T) {
 	need.Assets(t)
 	dir, models := t.TempDir(), ownModels(t)
 	testClip(t, filepath.Join(dir, "c.mp4"), "0.4")
-	cmd := program(t.Context(), dir, "c.mp4", "--model", "good", "-o", "a.json")
-	cmd.Env = append(cmd.Env, "POSEFLEET_MODELS="+models)
+	cmd := program(t.Context(), dir, "c.mp4", "-o", "a.json")
+	cmd.Env = append(cmd.Env, "POSEFLEET_MODELS="+models, "POSEFLEET_MODEL=good")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -101,5 +102,48 @@ func TestClipWithAnOwnModel(t *testing.T) {
 		if r := execute(t, dir, "c.mp4", "--model", wrong); r.code != exitUsage || strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%s: %+v", wrong, r)
 		}
+	}
+}
+
+// A job of a worker may ask for an own model by its name; the answer then names what made the points.
+func TestServeDoesAJobWithAnOwnModel(t *testing.T) {
+	t.Parallel()
+	need.Assets(t)
+	dir := t.TempDir()
+	clip := testClip(t, filepath.Join(dir, "c.mp4"), "0.2")
+	cmd := program(t.Context(), dir, "serve")
+	cmd.Env = append(cmd.Env, "POSEFLEET_MODELS="+ownModels(t), "POSEFLEET_MODEL=lite")
+	job := func(id, model string) string {
+		return fmt.Sprintf(`{"type":"job","job":%q,"clips":[{"id":"c1","path":%q}],"outDir":%q,"params":{"model":%q}}`+"\n", id, clip, dir, model)
+	}
+	cmd.Stdin = strings.NewReader(job("an_1", "own:good") + job("an_2", "own:spoilt") + job("an_3", "own:nobody"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type message struct {
+		Type, Job, Code string
+		Retryable       bool
+		Model           struct{ Name string }
+	}
+	last := map[string]message{}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		var m message
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		last[m.Job] = m
+	}
+	if m := last[""]; m.Type != "hello" || m.Model.Name != "blazepose-lite" {
+		t.Errorf("%+v", m)
+	}
+	if m := last["an_1"]; m.Type != "result" || m.Model.Name != "good" {
+		t.Errorf("%+v", m)
+	}
+	if m := last["an_2"]; m.Type != "error" || !m.Retryable {
+		t.Errorf("a file that is wrong on this machine: %+v", m)
+	}
+	if m := last["an_3"]; m.Type != "error" || m.Code != "invalid_job" || m.Retryable {
+		t.Errorf("a model that is not there: %+v", m)
 	}
 }

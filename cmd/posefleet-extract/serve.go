@@ -13,7 +13,7 @@ import (
 
 // serveCommand is the extractor process of a worker.
 type serveCommand struct {
-	Model string `placeholder:"NAME" help:"Model of jobs that name none: lite, full, heavy, or one of your own by its name or path (see docs/pose.md). Default: ${default}." default:"heavy"`
+	Model string `placeholder:"NAME" help:"Model of jobs that name none: lite, full, heavy, or one of your own by its name or path (see docs/pose.md). Default: ${default}." default:"heavy" env:"POSEFLEET_MODEL"`
 	engineFlags
 }
 
