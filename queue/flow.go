@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ type FlowOptions struct {
 	TLS       *tls.Config
 	Dialer    Dialer
 	Telemetry Telemetry
+	// Defaults are options of all jobs of a queue, by its name: a field of a job's own options that is zero has theirs, as BullMQ's
+	// queuesOptions. Id, parent and timestamp can't be among them. Optional.
+	Defaults map[string]JobOptions
 }
 
 // FlowJob is a job that waits for its Children, each of which may have children of its own.
@@ -35,8 +39,8 @@ type FlowJob struct {
 	// Name of the job, and Data as in Queue.Add.
 	Name string
 	Data any
-	// Opts as in Queue.Add. A node without JobID gets a UUID. Parent may be given at the root only, and Deduplication only to jobs
-	// without children. What a child's final failure does to its parent is said by the child's four …OnFailure options.
+	// Opts as in Queue.Add. A node without JobID gets a UUID. Parent may be given at the root only, and Deduplication only to a root
+	// without children: BullMQ refuses it to children, too. What a child's final failure does to its parent is said by the child's four …OnFailure options.
 	Opts     JobOptions
 	Children []FlowJob
 }
@@ -56,6 +60,7 @@ type Flows struct {
 	client    *line
 	scripts   *scripts
 	telemetry Telemetry
+	defaults  map[string]JobOptions
 }
 
 // NewFlows checks the options; it does not connect.
@@ -70,12 +75,21 @@ func NewFlows(o FlowOptions) (*Flows, error) {
 		return nil, err
 	}
 
+	for name, defaults := range o.Defaults {
+		if err := checkDefaults(&defaults); err != nil {
+			return nil, fmt.Errorf("new flows: defaults of queue %q: %w", name, err)
+		}
+	}
+
 	base.Dialer = o.Dialer
 	if o.TLS != nil {
 		base.TLSConfig = o.TLS
 	}
 
-	f := &Flows{prefix: o.Prefix, cluster: base.IsClusterMode, client: newHub(*base), scripts: s, telemetry: o.Telemetry}
+	f := &Flows{
+		prefix: o.Prefix, cluster: base.IsClusterMode, client: newHub(*base), scripts: s, telemetry: o.Telemetry,
+		defaults: maps.Clone(o.Defaults),
+	}
 	if f.prefix == "" {
 		f.prefix = DefaultPrefix
 	}
@@ -209,6 +223,10 @@ func (p *flowPlan) node(e *flowEntry) error {
 	}
 
 	o := e.job.Opts
+	if defaults, ok := p.flows.defaults[e.job.Queue]; ok {
+		o.under(&defaults)
+	}
+
 	if len(e.job.Children) > 0 && o.Deduplication != nil {
 		return fmt.Errorf("%w: a job with children can't be deduplicated", ErrBadOptions)
 	}

@@ -99,6 +99,47 @@ func TestFlowAsNode(t *testing.T) {
 	}
 }
 
+// Options for all jobs of a queue reach the nodes of a tree as BullMQ's queuesOptions do.
+func TestFlowDefaultsAsNode(t *testing.T) {
+	t.Parallel()
+
+	kn, kg := newKit(t), newKit(t)
+	n := kn.startNode("6")
+	n.ask(nil, map[string]any{"op": "counts"}) // it is up
+
+	kn.must(kn.r.FlushAll(t.Context()).Err())
+
+	began := time.Now()
+	leaf := map[string]any{"name": "n", "queueName": "cq", "opts": map[string]any{"jobId": "A1", "priority": 9}}
+	n.ask(nil, map[string]any{
+		"op": "flow",
+		"tree": map[string]any{
+			"name": "n", "queueName": "pq", "opts": map[string]any{"jobId": "A", "attempts": 7}, "children": []any{leaf},
+		},
+		"options": map[string]any{"queuesOptions": map[string]any{
+			"pq": map[string]any{"defaultJobOptions": map[string]any{"attempts": 3, "keepLogs": 5, "priority": 2}},
+			"cq": map[string]any{"defaultJobOptions": map[string]any{"priority": 4, "failParentOnFailure": true, "removeOnComplete": 10}},
+		}},
+	})
+
+	f, err := NewFlows(FlowOptions{RedisURL: kg.url, Defaults: map[string]JobOptions{
+		"pq": {Attempts: 3, KeepLogs: 5, Priority: 2},
+		"cq": {Priority: 4, FailParentOnFailure: true, RemoveOnComplete: &Keep{Count: 10}},
+	}})
+	kg.must(err)
+
+	defer f.Close()
+
+	_, err = f.Add(t.Context(), FlowJob{Queue: "pq", Name: "n", Opts: JobOptions{JobID: "A", Attempts: 7}, Children: []FlowJob{
+		{Queue: "cq", Name: "n", Opts: JobOptions{JobID: "A1", Priority: 9}},
+	}})
+	kg.must(err)
+
+	if d := cmp.Diff(nearDump(kn, began), nearDump(kg, began)); d != "" {
+		t.Errorf("node - go +\n%s", d)
+	}
+}
+
 // Node's worker runs a tree of ours from its leaves to its root, and ours one of Node's; each reads what the other's children returned.
 func TestFlowsCrossLibraries(t *testing.T) {
 	t.Parallel()

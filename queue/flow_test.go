@@ -70,6 +70,9 @@ func TestBadFlowsAreRefused(t *testing.T) {
 		want error
 	}{
 		"deduplicated parent": {node("q", "P", JobOptions{Deduplication: &Deduplication{ID: "d"}}, leaf), ErrBadOptions},
+		"deduplicated child": { // as BullMQ
+			node("q", "P", JobOptions{}, node("q", "C", JobOptions{Deduplication: &Deduplication{ID: "d"}})), ErrBadOptions,
+		},
 		"parent inside": {
 			node("q", "P", JobOptions{}, node("q", "C", JobOptions{Parent: &ParentRef{ID: "x", Queue: "bull:q"}})), ErrBadOptions,
 		},

@@ -43,10 +43,10 @@ async function work (job) {
 
 const commands = {
   add: async ({ job, data, opts }) => (await queue.add(job, data, opts)).id,
-  flow: async ({ tree }) => {
+  flow: async ({ tree, options }) => {
     const flows = new FlowProducer({ connection })
     open.push(flows)
-    return (await flows.add(tree)).job.id
+    return (await flows.add(tree, options)).job.id
   },
   addDefaults: async ({ defaults, job, data, opts }) => {
     const other = new Queue(name, { connection, defaultJobOptions: defaults })
