@@ -31,6 +31,7 @@ var sha256Hex = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 // createRequest is the body of POST /v1/analyses.
 type createRequest struct {
 	AnalysisID string          `json:"analysisId"`
+	Account    string          `json:"account"`
 	Clips      []createClip    `json:"clips"`
 	Params     json.RawMessage `json:"params"`
 }
@@ -71,6 +72,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if errors.Is(err, store.ErrConflict) {
 		return refuse(http.StatusConflict, protocol.CodeConflict, "There is an analysis with this id and other clips or parameters.")
 	}
+	if errors.Is(err, store.ErrNoCredit) {
+		return refuse(http.StatusPaymentRequired, protocol.CodeNoCredit, "The account has no credit left.")
+	}
 	if err != nil {
 		return err
 	}
@@ -93,7 +97,10 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 
 // analysis checks the request and turns it into what the store keeps.
 func (c createRequest) analysis() (store.NewAnalysis, error) {
-	n := store.NewAnalysis{ID: c.AnalysisID, Params: c.Params}
+	n := store.NewAnalysis{ID: c.AnalysisID, Account: c.Account, Params: c.Params}
+	if n.Account != "" && protocol.ValidateID(n.Account) != nil {
+		return n, badRequest("account is 1 to 128 characters of A-Z, a-z, 0-9, _ and -, and not a number")
+	}
 	if n.ID == "" {
 		n.ID = "an_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
 	}

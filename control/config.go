@@ -45,6 +45,11 @@ type Config struct {
 
 	// WorkerSecrets verify what workers send; any of them does.
 	WorkerSecrets []webhook.Secret `env:"WORKER_SECRET" secret:"true" help:"whsec_… that verifies worker to control plane; several, comma-separated: any verifies (required)"`
+	// NoticeURL hears of every outcome; its query may hold a password.
+	NoticeURL string `env:"NOTICE_URL" secret:"true" help:"where outcomes are posted to, signed: delivered, failed, cancelled (default: nowhere)"`
+	// NoticeSecrets sign notices.
+	NoticeSecrets []webhook.Secret `env:"NOTICE_SECRET" secret:"true" help:"whsec_… that signs notices (required with NOTICE_URL); several, comma-separated: all sign"`
+
 	// APIToken lets operators in on listeners that are not loopback; without it nobody is let in there.
 	APIToken Token `env:"API_TOKEN" secret:"true" help:"token of the operator API and the page, at least 16 characters; not needed on a loopback address"`
 
@@ -176,6 +181,15 @@ func (c *Config) validateRest() error {
 	}
 	if c.APIToken != "" && len(c.APIToken) < minTokenLength {
 		errs = append(errs, envconfig.Fault("API_TOKEN", "must have at least %d characters", minTokenLength))
+	}
+	if c.NoticeURL != "" {
+		u, err := url.Parse(c.NoticeURL)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
+			errs = append(errs, envconfig.Fault("NOTICE_URL", "is no http or https URL without a user"))
+		}
+		if len(c.NoticeSecrets) == 0 {
+			errs = append(errs, envconfig.Fault("NOTICE_SECRET", "is required with %sNOTICE_URL", EnvPrefix))
+		}
 	}
 	if c.LogFormat != "json" && c.LogFormat != "text" && c.LogFormat != "" {
 		errs = append(errs, envconfig.Fault("LOG_FORMAT", "must be json or text, not %q", c.LogFormat))

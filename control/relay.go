@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/posefleet/posefleet/control/store"
@@ -20,36 +21,62 @@ const (
 	retryMost  = 15 * time.Second
 )
 
-// relay carries out what the store has written into its outbox: at least once, in order, at once after the commit.
+// relay carries out what the store has written into its outbox: at least once, in order, at once after the commit. It has a courier for
+// each pace: a customer's server that answers slowly must not keep jobs from the queue.
 type relay struct {
-	store     store.Store
-	dispatch  func(ctx context.Context, id string, reason store.DispatchReason) error
-	onSettled func(context.Context, Settled) error
+	couriers []*courier
+}
+
+// courier carries out the entries of some kinds, one after the other.
+type courier struct {
+	store store.Store
+	kinds []store.OutboxKind
+	carry func(context.Context, store.OutboxEntry) error
+	// pauseMost bounds the pause after a failure, which begins with retryFirst and is doubled each time.
+	pauseMost time.Duration
 	log       *slog.Logger
 	// wake holds one token: several commits in a row need one look.
 	wake chan struct{}
 }
 
-func newRelay(s store.Store, d *dispatcher, cfg *Config, log *slog.Logger) *relay {
-	return &relay{store: s, dispatch: d.dispatch, onSettled: cfg.OnSettled, log: log, wake: make(chan struct{}, 1)}
+func newRelay(s store.Store, d *dispatcher, n *notifier, cfg *Config, log *slog.Logger) *relay {
+	inner := &carrier{dispatch: d.dispatch, onSettled: cfg.OnSettled}
+	start := func(pauseMost time.Duration, carry func(context.Context, store.OutboxEntry) error, kinds ...store.OutboxKind) *courier {
+		return &courier{store: s, kinds: kinds, carry: carry, pauseMost: pauseMost, log: log, wake: make(chan struct{}, 1)}
+	}
+
+	return &relay{couriers: []*courier{
+		start(retryMost, inner.carryOut, store.OutboxDispatch, store.OutboxSettled),
+		start(noticeRetryMost, n.deliver, store.OutboxNotice),
+	}}
 }
 
-// wakeUp tells the relay that there may be work.
+// wakeUp tells the couriers that there may be work.
 func (r *relay) wakeUp() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
+	for _, c := range r.couriers {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
 // Run works until ctx ends.
 func (r *relay) Run(ctx context.Context) {
+	var couriers sync.WaitGroup
+	for _, c := range r.couriers {
+		couriers.Go(func() { c.run(ctx) })
+	}
+	couriers.Wait()
+}
+
+// run works until ctx ends.
+func (r *courier) run(ctx context.Context) {
 	tick := time.NewTicker(relayInterval)
 	defer tick.Stop()
 	for {
-		full := r.pass(ctx)
-		if full {
-			r.wakeUp()
+		if r.pass(ctx) {
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -60,9 +87,9 @@ func (r *relay) Run(ctx context.Context) {
 	}
 }
 
-// pass carries out one batch and tells whether it was a full one.
-func (r *relay) pass(ctx context.Context) bool {
-	entries, err := r.store.Outbox(ctx, relayBatch)
+// pass carries out one batch and tells whether more is due at once.
+func (r *courier) pass(ctx context.Context) bool {
+	entries, err := r.store.Outbox(ctx, relayBatch, r.kinds...)
 	if err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "outbox can't be read", slog.Any("error", err))
 	}
@@ -72,25 +99,25 @@ func (r *relay) pass(ctx context.Context) bool {
 			return false
 		}
 		// What failed once in this batch is likely to fail again, and slowly; the others of its kind stay due.
-		if !failed[e.Kind] {
-			failed[e.Kind] = !r.entry(ctx, e)
+		if !failed[e.Kind] && !r.entry(ctx, e) {
+			failed[e.Kind] = true
 		}
 	}
 
-	return len(entries) == relayBatch && !failed[store.OutboxDispatch] && !failed[store.OutboxSettled]
+	return len(entries) == relayBatch && len(failed) == 0 && ctx.Err() == nil
 }
 
 // entry carries out one intent and tells whether that worked. The entry goes only afterwards: an end in between repeats
 // the intent, which is harmless.
-func (r *relay) entry(ctx context.Context, e store.OutboxEntry) bool {
-	err := r.carryOut(ctx, e)
+func (r *courier) entry(ctx context.Context, e store.OutboxEntry) bool {
+	err := r.carry(ctx, e)
 	if err == nil {
 		err = r.store.OutboxDone(ctx, e)
 	}
 	if err == nil || ctx.Err() != nil {
 		return true
 	}
-	pause := min(retryFirst<<min(e.Tries, 10), retryMost)
+	pause := min(retryFirst<<min(e.Tries, 20), r.pauseMost)
 	r.log.WarnContext(ctx, "outbox entry is tried again", slog.String("analysis_id", e.AnalysisID), slog.String("kind", string(e.Kind)),
 		slog.Int("tries", e.Tries+1), slog.Duration("pause", pause), slog.Any("error", err))
 	if err := r.store.OutboxFailed(ctx, e, pause); err != nil && ctx.Err() == nil {
@@ -100,16 +127,18 @@ func (r *relay) entry(ctx context.Context, e store.OutboxEntry) bool {
 	return false
 }
 
-func (r *relay) carryOut(ctx context.Context, e store.OutboxEntry) error {
-	switch e.Kind {
-	case store.OutboxSettled:
-		return r.onSettled(ctx, Settled{AnalysisID: e.AnalysisID, Outcome: store.Status(e.Reason)})
-	case store.OutboxDispatch:
-		return r.dispatch(ctx, e.AnalysisID, store.DispatchReason(e.Reason))
-	}
-	r.log.ErrorContext(ctx, "outbox entry of a kind that this version does not know", slog.String("kind", string(e.Kind)))
+// carrier carries out what happens inside: it takes no longer than Redis and our own code do.
+type carrier struct {
+	dispatch  func(ctx context.Context, id string, reason store.DispatchReason) error
+	onSettled func(context.Context, Settled) error
+}
 
-	return errors.New("unknown kind")
+func (c *carrier) carryOut(ctx context.Context, e store.OutboxEntry) error {
+	if e.Kind == store.OutboxSettled {
+		return c.onSettled(ctx, Settled{AnalysisID: e.AnalysisID, Outcome: store.Status(e.Reason)})
+	}
+
+	return c.dispatch(ctx, e.AnalysisID, store.DispatchReason(e.Reason))
 }
 
 // dispatcher adds analyses to the queue.

@@ -34,6 +34,9 @@ func (s *Server) routes() *http.ServeMux {
 	mux.Handle("GET /v1/analyses/{id}/clips/{clip}/preview", patient(s.operator(s.preview)))
 	mux.HandleFunc("POST /v1/analyses/{id}/clips/{clip}/preview", s.operator(s.putPreview))
 
+	mux.HandleFunc("GET /v1/accounts/{account}", s.operator(s.account))
+	mux.HandleFunc("POST /v1/accounts/{account}/grants", s.operator(s.grantCredits))
+
 	mux.HandleFunc("GET /{$}", s.operatorPage(http.HandlerFunc(s.page.List)))
 	mux.HandleFunc("GET /analyses/{id}", s.operatorPage(http.HandlerFunc(s.page.Analysis)))
 	mux.HandleFunc("POST /login", s.login)

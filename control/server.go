@@ -105,7 +105,7 @@ func (s *Server) open(ctx context.Context) error {
 
 // assemble makes the parts that need nothing from outside.
 func (s *Server) assemble() {
-	s.relay = newRelay(s.store, newDispatcher(s.store, s.queue, &s.cfg), &s.cfg, s.log)
+	s.relay = newRelay(s.store, newDispatcher(s.store, s.queue, &s.cfg), newNotifier(&s.cfg, s.log), &s.cfg, s.log)
 	s.keeper = &keeper{store: s.store, now: s.cfg.Now, relay: s.relay, log: s.log}
 	s.page = page.New(pageSource{s}, s.log)
 	s.http = &http.Server{
@@ -134,6 +134,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { s.relay.Run(work) })
 	parts.Go(func() { s.keeper.Run(work) })
+	parts.Go(func() { (&census{queue: s.queue, now: s.cfg.Now, log: s.log}).Run(work) })
 	served := make(chan error, 1)
 	parts.Go(func() { served <- s.http.Serve(s.listener) })
 	s.announce(ctx)

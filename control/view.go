@@ -12,6 +12,7 @@ import (
 // analysisView is an analysis as operators and the page see it. It holds no claim and no signed URL.
 type analysisView struct {
 	AnalysisID string             `json:"analysisId"`
+	Account    string             `json:"account"`
 	Status     store.Status       `json:"status"`
 	Params     json.RawMessage    `json:"params"`
 	Clips      []clipView         `json:"clips"`
@@ -26,8 +27,10 @@ type analysisView struct {
 	CreatedAt  time.Time          `json:"createdAt"`
 	UpdatedAt  time.Time          `json:"updatedAt"`
 	SettledAt  *time.Time         `json:"settledAt,omitempty"`
-	// Timeline is there for one analysis, not in lists.
-	Timeline []eventView `json:"timeline,omitempty"`
+	// Timeline, Credits and Ledger are there for one analysis, not in lists.
+	Timeline []eventView  `json:"timeline,omitempty"`
+	Credits  []creditView `json:"credits,omitempty"`
+	Ledger   []entryView  `json:"ledger,omitempty"`
 }
 
 type clipView struct {
@@ -53,9 +56,26 @@ type eventView struct {
 	Detail string      `json:"detail,omitempty"`
 }
 
+// creditView is what became of the credit of one round.
+type creditView struct {
+	Round      int64             `json:"round"`
+	Account    string            `json:"account"`
+	State      store.CreditState `json:"state"`
+	ReservedAt time.Time         `json:"reservedAt"`
+	ClosedAt   *time.Time        `json:"closedAt,omitempty"`
+}
+
+// entryView is an effect that has happened, and with which outcome.
+type entryView struct {
+	Effect   store.Effect `json:"effect"`
+	Instance string       `json:"instance"`
+	Outcome  string       `json:"outcome"`
+	At       time.Time    `json:"at"`
+}
+
 func (s *Server) view(a store.Analysis) analysisView {
 	v := analysisView{
-		AnalysisID: a.ID, Status: a.Status, Params: a.Params, Clips: []clipView{}, Epoch: a.Epoch, Holder: viewHolder(a.Holder),
+		AnalysisID: a.ID, Account: a.Account, Status: a.Status, Params: a.Params, Clips: []clipView{}, Epoch: a.Epoch, Holder: viewHolder(a.Holder),
 		LeaseUntil: optionalTime(a.LeaseUntil), Result: a.Result, ResultID: a.ResultID, Artifact: a.Artifact,
 		ErrorCode: a.ErrorCode, Error: a.ErrorMessage, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt, SettledAt: optionalTime(a.SettledAt),
 	}
@@ -81,7 +101,26 @@ func (s *Server) fullView(ctx context.Context, id string) (analysisView, error) 
 		v.Timeline = append(v.Timeline, eventView{At: e.At, Kind: e.Kind, Epoch: e.Epoch, Holder: viewHolder(e.Holder), Detail: e.Detail})
 	}
 
-	return v, nil
+	return v, s.addEffects(ctx, &v)
+}
+
+// addEffects fills in what the analysis cost and caused.
+func (s *Server) addEffects(ctx context.Context, v *analysisView) error {
+	credits, err := s.store.Credits(ctx, v.AnalysisID)
+	if err != nil {
+		return err
+	}
+	for _, c := range credits {
+		v.Credits = append(v.Credits, creditView{
+			Round: c.Round, Account: c.Account, State: c.State, ReservedAt: c.Reserved, ClosedAt: optionalTime(c.Closed),
+		})
+	}
+	entries, err := s.store.Ledger(ctx, v.AnalysisID)
+	for _, e := range entries {
+		v.Ledger = append(v.Ledger, entryView{Effect: e.Key.Effect, Instance: e.Key.Instance, Outcome: e.Outcome, At: e.At})
+	}
+
+	return err
 }
 
 func viewHolder(h store.Holder) *holderView {

@@ -65,6 +65,7 @@ const (
 	CodeNotFound         Code = "not_found"
 	CodeMethodNotAllowed Code = "method_not_allowed"
 	CodeConflict         Code = "conflict"
+	CodeNoCredit         Code = "no_credit"
 )
 
 // CodeInfo says what a code means. Retryable is the usual verdict of whoever raises it; what counts for a job is
@@ -121,6 +122,7 @@ func Codes() []CodeInfo {
 		{CodeNotFound, false, "there is nothing under this address"},
 		{CodeMethodNotAllowed, false, "the method is not allowed here"},
 		{CodeConflict, false, "the request does not fit the present state"},
+		{CodeNoCredit, false, "the account has no credit left"},
 	}
 }
 

@@ -33,6 +33,18 @@ type group struct {
 	packages []string
 	race     bool
 	parallel int
+	// tags take a guard out, run names the tests that show what it was for.
+	tags, run string
+}
+
+// mutations are builds without a guard, in which certain tests must see the harm that the guard keeps away.
+func mutations() []group {
+	const store = "./control/store"
+
+	return []group{
+		{name: "without the compare-and-set", packages: []string{store}, parallel: 1, tags: "unguarded", run: "^TestNoGuard"},
+		{name: "without the ledger", packages: []string{store}, parallel: 1, tags: "unledgered", run: "^TestNoLedger"},
+	}
 }
 
 // test sets up, builds, runs all tests and the linter, and ends with a line of numbers.
@@ -121,6 +133,10 @@ func (t *tool) runGroup(ctx context.Context, g group, report *gotest.Report) err
 		args = append(args, "-race")
 	}
 
+	if g.tags != "" {
+		args = append(args, "-tags", g.tags, "-run", g.run)
+	}
+
 	env := append(cgoEnv(), "POSEFLEET_BIN="+t.bin(""))
 	// Setup has brought everything, so that a skip would only hide a fault; a tester who wants skips can say so.
 	if os.Getenv("POSEFLEET_REQUIRE") == "" {
@@ -133,7 +149,8 @@ func (t *tool) runGroup(ctx context.Context, g group, report *gotest.Report) err
 // groups divides the packages: those without OpenCV run under the race detector, those with it without (the detector does not see into
 // C++ and would compile gocv once more), and the tests of the whole system run alone at the end, because they look at the clock.
 func (t *tool) groups(ctx context.Context, patterns []string) ([]group, error) {
-	if len(patterns) == 0 {
+	whole := len(patterns) == 0
+	if whole {
 		patterns = []string{"./..."}
 	}
 
@@ -164,6 +181,10 @@ func (t *tool) groups(ctx context.Context, patterns []string) ([]group, error) {
 			slices.Sort(g.packages)
 			groups = append(groups, g)
 		}
+	}
+
+	if whole {
+		groups = append(groups, mutations()...)
 	}
 
 	return groups, nil

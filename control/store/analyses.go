@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -16,7 +17,7 @@ import (
 )
 
 const analysisColumns = `id, status, params, params_digest, clips, epoch, claim, worker_id, source, job_id, attempt, lease_until,
-	result_id, result, artifact_key, artifact_size, artifact_sha256, error_code, error_message, created_at, updated_at, settled_at`
+	result_id, result, artifact_key, artifact_size, artifact_sha256, error_code, error_message, created_at, updated_at, settled_at, account, round`
 
 // CreateAnalysis makes an analysis in StatusUploading.
 func (s *sqlStore) CreateAnalysis(ctx context.Context, n NewAnalysis) (Analysis, bool, error) {
@@ -41,10 +42,14 @@ func (t *tx) createAnalysis(n NewAnalysis) (Analysis, bool, error) {
 	if err != nil {
 		return Analysis{}, false, err
 	}
+	account := cmp.Or(n.Account, DefaultAccount)
 	content := digest(params, clips)
-	rows, err := t.exec(`INSERT INTO analyses (id, status, params, params_digest, clips, content_digest, created_at, updated_at)
-		VALUES ($1, 'uploading', $2, $3, $4, $5, $6, $6) ON CONFLICT (id) DO NOTHING`,
-		n.ID, []byte(n.Params), digest(params), clips, content, millis(t.now))
+	if account != DefaultAccount {
+		content = digest(params, clips, []byte(account))
+	}
+	rows, err := t.exec(`INSERT INTO analyses (id, status, params, params_digest, clips, content_digest, created_at, updated_at, account)
+		VALUES ($1, 'uploading', $2, $3, $4, $5, $6, $6, $7) ON CONFLICT (id) DO NOTHING`,
+		n.ID, []byte(n.Params), digest(params), clips, content, millis(t.now), account)
 	if err != nil {
 		return Analysis{}, false, err
 	}
@@ -53,7 +58,7 @@ func (t *tx) createAnalysis(n NewAnalysis) (Analysis, bool, error) {
 
 		return a, false, err
 	}
-	if err := t.event(Event{AnalysisID: n.ID, Kind: EventCreated}); err != nil {
+	if err := errors.Join(t.event(Event{AnalysisID: n.ID, Kind: EventCreated}), t.reserve(n.ID, account, 0, false)); err != nil {
 		return Analysis{}, false, err
 	}
 	a, err := t.analysis(n.ID)
@@ -115,17 +120,20 @@ func (s *sqlStore) Cancel(ctx context.Context, id string) (Analysis, error) {
 	err := s.write(ctx, "cancel analysis", func(t *tx) error {
 		rows, err := t.exec(`UPDATE analyses SET status = 'cancelled', lease_until = 0, updated_at = $2, settled_at = $2
 			WHERE id = $1 AND status IN ('uploading', 'queued', 'processing')`, id, millis(t.now))
-		if err == nil && rows == 1 {
-			err = errors.Join(t.event(Event{AnalysisID: id, Kind: EventCancelled}), t.enqueue(id, OutboxSettled, string(StatusCancelled)))
-		}
 		if err != nil {
 			return err
 		}
-		if out, err = t.analysis(id); err == nil && out.Status != StatusCancelled {
-			err = ErrSettled
+		out, err = t.analysis(id)
+		switch {
+		case err != nil:
+			return err
+		case rows == 1:
+			return errors.Join(t.event(Event{AnalysisID: id, Kind: EventCancelled}), t.end(id, out.Round, StatusCancelled))
+		case out.Status != StatusCancelled:
+			return ErrSettled
 		}
 
-		return err
+		return nil
 	})
 
 	return out, err
@@ -202,7 +210,7 @@ func scanAnalysis(r scanner) (Analysis, error) {
 	var lease, created, updated, settled int64
 	err := r.Scan(&a.ID, &a.Status, &params, &a.ParamsDigest, &clips, &a.Epoch, &a.Claim,
 		&a.Holder.WorkerID, &a.Holder.Source, &a.Holder.JobID, &a.Holder.Attempt, &lease,
-		&a.ResultID, &a.Result, &art.Key, &art.Size, &art.SHA256, &a.ErrorCode, &a.ErrorMessage, &created, &updated, &settled)
+		&a.ResultID, &a.Result, &art.Key, &art.Size, &art.SHA256, &a.ErrorCode, &a.ErrorMessage, &created, &updated, &settled, &a.Account, &a.Round)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Analysis{}, ErrUnknown
 	}

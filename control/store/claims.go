@@ -44,11 +44,17 @@ func (t *tx) grant(a Analysis, h Holder, event string) (Grant, error) {
 	if event == EventTakenOver {
 		detail = fmt.Sprintf("from epoch %d, attempt %d of %s", a.Epoch, a.Holder.Attempt, a.Holder.WorkerID)
 	}
+	if event == EventReopened {
+		a.Round++
+		if err := t.reserve(a.ID, a.Account, a.Round, true); err != nil {
+			return Grant{}, err
+		}
+	}
 	a.Epoch++
 	a.Claim, a.Holder, a.Status = "clm_"+rand.Text(), h, StatusProcessing
 	err := t.run(`UPDATE analyses SET status = 'processing', epoch = $2, claim = $3, worker_id = $4, source = $5, job_id = $6,
-		attempt = $7, lease_until = $8, updated_at = $9, settled_at = 0, result_id = '', result = NULL, error_code = '', error_message = ''
-		WHERE id = $1`, a.ID, a.Epoch, a.Claim, h.WorkerID, string(h.Source), h.JobID, h.Attempt, millis(a.LeaseUntil), millis(t.now))
+		attempt = $7, lease_until = $8, updated_at = $9, settled_at = 0, result_id = '', result = NULL, error_code = '', error_message = '', round = $10
+		WHERE id = $1`, a.ID, a.Epoch, a.Claim, h.WorkerID, string(h.Source), h.JobID, h.Attempt, millis(a.LeaseUntil), millis(t.now), a.Round)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -6,4 +6,5 @@ package store
 const (
 	completedCounts = `$2 >= 0`
 	othersCount     = `$2 >= 0`
+	creditOpen      = `state <> ''`
 )

@@ -17,4 +17,8 @@ func TestNoGuardDemotesDelivered(t *testing.T) {
 		t.Fatalf("%+v: the guard seems to be there still", v)
 	}
 	b.WantStatus(t, "an_1", store.StatusFailed)
+	credits, err := b.Credits(t.Context(), "an_1")
+	if err != nil || len(credits) != 1 || credits[0].State != store.CreditRefunded {
+		t.Errorf("%+v, %v: a paid result was to be refunded", credits, err)
+	}
 }

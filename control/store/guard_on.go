@@ -9,4 +9,6 @@ const (
 	completedCounts = `status IN ('queued', 'processing') AND $2 >= 0`
 	// othersCount: not over a terminal row, and only from the current epoch.
 	othersCount = `status IN ('queued', 'processing') AND epoch = $2`
+	// creditOpen: a credit is settled or refunded, never both.
+	creditOpen = `state = 'reserved'`
 )

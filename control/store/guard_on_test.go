@@ -19,4 +19,8 @@ func TestGuardKeepsDelivered(t *testing.T) {
 		t.Fatalf("%+v", v)
 	}
 	b.WantStatus(t, "an_1", store.StatusDelivered)
+	credits, err := b.Credits(t.Context(), "an_1")
+	if err != nil || len(credits) != 1 || credits[0].State != store.CreditSettled {
+		t.Errorf("%+v, %v: the credit of a delivery is kept", credits, err)
+	}
 }

@@ -21,3 +21,18 @@ func slowFailureAfterDelivery(t *testing.T, b *storetest.Bundle) store.Verdict {
 
 	return v
 }
+
+// orderSentTwice sends one order of 5 credits twice and returns what the account has.
+func orderSentTwice(t *testing.T, b *storetest.Bundle) int64 {
+	t.Helper()
+	var left int64
+	for range 2 {
+		a, _, err := b.GrantCredits(t.Context(), store.CreditGrant{Account: "team", Key: "order-1", Credits: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = *a.Credits
+	}
+
+	return left
+}

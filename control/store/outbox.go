@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/posefleet/posefleet/protocol"
@@ -11,21 +12,36 @@ import (
 
 // enqueue writes an intent beside the state that asks for it.
 func (t *tx) enqueue(id string, kind OutboxKind, reason string) error {
-	return t.run(`INSERT INTO outbox (analysis_id, kind, reason, due_at, created_at) VALUES ($1, $2, $3, $4, $4)`,
-		id, string(kind), reason, millis(t.now))
+	return t.enqueueRound(id, kind, reason, 0)
 }
 
-// Outbox lists entries that are due, oldest first.
-func (s *sqlStore) Outbox(ctx context.Context, limit int) ([]OutboxEntry, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT id, analysis_id, kind, reason, tries, created_at FROM outbox
-		WHERE due_at <= $1 ORDER BY due_at, id LIMIT $2`, millis(s.now()), limit)
+// enqueueRound does so for intents that belong to a round.
+func (t *tx) enqueueRound(id string, kind OutboxKind, reason string, round int64) error {
+	return t.run(`INSERT INTO outbox (analysis_id, kind, reason, round, due_at, created_at) VALUES ($1, $2, $3, $4, $5, $5)`,
+		id, string(kind), reason, round, millis(t.now))
+}
+
+// Outbox lists entries of these kinds that are due, oldest first.
+func (s *sqlStore) Outbox(ctx context.Context, limit int, kinds ...OutboxKind) ([]OutboxEntry, error) {
+	args := []any{millis(s.now()), limit}
+	var marks []string
+	for _, k := range kinds {
+		args = append(args, string(k))
+		marks = append(marks, fmt.Sprintf("$%d", len(args)))
+	}
+	ofKind := ""
+	if len(kinds) > 0 {
+		ofKind = " AND kind IN (" + strings.Join(marks, ", ") + ")"
+	}
+	rows, err := s.reader.QueryContext(ctx, `SELECT id, analysis_id, kind, reason, round, tries, created_at FROM outbox
+		WHERE due_at <= $1`+ofKind+` ORDER BY due_at, id LIMIT $2`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read outbox: %w", err)
 	}
 	all, err := scanAll(rows, func(r scanner) (OutboxEntry, error) {
 		var e OutboxEntry
 		var at int64
-		err := r.Scan(&e.ID, &e.AnalysisID, &e.Kind, &e.Reason, &e.Tries, &at)
+		err := r.Scan(&e.ID, &e.AnalysisID, &e.Kind, &e.Reason, &e.Round, &e.Tries, &at)
 		e.CreatedAt = fromMillis(at)
 
 		return e, err

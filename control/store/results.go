@@ -119,7 +119,7 @@ func (t *tx) verdict(p ResultPost, h Holder, counts bool) (Verdict, error) {
 	e := Event{AnalysisID: a.ID, Epoch: p.Result.Data.Epoch, Holder: h}
 	switch {
 	case counts:
-		return v, t.resultCounted(p, e)
+		return v, t.resultCounted(p, a, e)
 	case a.Status.Terminal():
 		v.Decision, e.Kind = DecisionConceded, EventResultConceded
 		e.Detail = fmt.Sprintf("%s; the analysis was %s already", p.Result.Type, a.Status)
@@ -131,7 +131,7 @@ func (t *tx) verdict(p ResultPost, h Holder, counts bool) (Verdict, error) {
 	return v, t.event(e)
 }
 
-func (t *tx) resultCounted(p ResultPost, e Event) error {
+func (t *tx) resultCounted(p ResultPost, a Analysis, e Event) error {
 	switch p.Result.Type {
 	case protocol.ResultCompleted:
 		e.Kind = EventDelivered
@@ -146,5 +146,5 @@ func (t *tx) resultCounted(p ResultPost, e Event) error {
 		return t.enqueue(e.AnalysisID, OutboxDispatch, string(DispatchInterrupted))
 	}
 
-	return errors.Join(t.event(e), t.enqueue(e.AnalysisID, OutboxSettled, e.Kind))
+	return errors.Join(t.event(e), t.end(a.ID, a.Round, a.Status))
 }

@@ -43,8 +43,8 @@ func (e *GoneError) Error() string { return fmt.Sprintf("the analysis is %s", e.
 // Store is the control plane's state. Every method is one transaction, is safe for concurrent use by many
 // goroutines and processes, and honours the cancellation of its context by doing all or nothing.
 type Store interface {
-	// CreateAnalysis makes an analysis in StatusUploading. The same id with the same clips and parameters returns the
-	// existing one and false; with others it is ErrConflict.
+	// CreateAnalysis makes an analysis in StatusUploading and reserves a credit for it; ErrNoCredit makes none. The same id with the
+	// same clips, parameters and account returns the existing one and false; with others it is ErrConflict.
 	CreateAnalysis(ctx context.Context, n NewAnalysis) (Analysis, bool, error)
 	// Submit moves an uploading analysis to queued and, if asked, writes its dispatch. Later calls change nothing.
 	Submit(ctx context.Context, s Submission) (Analysis, error)
@@ -72,8 +72,8 @@ type Store interface {
 	// ErrConflict is a known webhook id with another body.
 	RecordResult(ctx context.Context, p ResultPost) (Verdict, error)
 
-	// Outbox lists entries that are due, oldest first.
-	Outbox(ctx context.Context, limit int) ([]OutboxEntry, error)
+	// Outbox lists entries of these kinds that are due, oldest first; without kinds those of all.
+	Outbox(ctx context.Context, limit int, kinds ...OutboxKind) ([]OutboxEntry, error)
 	// OutboxDone removes an entry whose intent has been carried out and notes a dispatch in the timeline.
 	OutboxDone(ctx context.Context, e OutboxEntry) error
 	// OutboxFailed puts the entry off.
@@ -83,6 +83,18 @@ type Store interface {
 	RequeueLapsed(ctx context.Context, grace time.Duration, limit int) (int, error)
 	// ForgetWebhooks removes webhook ids seen before the given time, at most limit, and returns how many.
 	ForgetWebhooks(ctx context.Context, before time.Time, limit int) (int, error)
+	// Ledger lists the effects that have happened in a scope: the id of an analysis, or "account:" and that of an account.
+	Ledger(ctx context.Context, scope string) ([]LedgerEntry, error)
+	// ForgetLedger removes expired entries of the ledger, at most limit, and returns how many.
+	ForgetLedger(ctx context.Context, limit int) (int, error)
+	// GrantCredits gives credits to an account and tells whether it did now. The same key with another number is ErrConflict.
+	GrantCredits(ctx context.Context, g CreditGrant) (Account, bool, error)
+	// Account reads an account; one that nobody has heard of is not limited.
+	Account(ctx context.Context, id string) (Account, error)
+	// Credits lists the credits of an analysis, one for each round.
+	Credits(ctx context.Context, id string) ([]Credit, error)
+	// ExpireUploads cancels and refunds analyses created before the given time and never submitted, at most limit.
+	ExpireUploads(ctx context.Context, before time.Time, limit int) (int, error)
 	// Secret returns the named secret, made by generate and kept at the first call.
 	Secret(ctx context.Context, name string, generate func() []byte) ([]byte, error)
 	// Ping tells whether the database answers.

@@ -56,6 +56,9 @@ type Analysis struct {
 	Params       json.RawMessage
 	ParamsDigest string
 	Clips        []Clip
+	// Account pays, Round is what it pays for: 0 from the creation on, one more with each reopening.
+	Account string
+	Round   int64
 	// Epoch is the fencing token, 0 before the first redeem. Claim and Holder are those of the last redeem.
 	Epoch  int64
 	Claim  string
@@ -80,9 +83,11 @@ func (a *Analysis) leased(now time.Time) bool { return a.LeaseUntil.After(now) }
 
 // NewAnalysis is what an analysis begins with.
 type NewAnalysis struct {
-	ID     string
-	Params json.RawMessage
-	Clips  []Clip
+	ID string
+	// Account pays; "" means DefaultAccount.
+	Account string
+	Params  json.RawMessage
+	Clips   []Clip
 }
 
 // Submission ends the upload: Clips carry the ETags that storage reported. Dispatch asks for an outbox row.
@@ -169,6 +174,8 @@ const (
 	OutboxDispatch OutboxKind = "dispatch"
 	// OutboxSettled: tell whoever waits that the analysis has been decided.
 	OutboxSettled OutboxKind = "settled"
+	// OutboxNotice: tell the customer. The notice of a round has one id, whenever and however often it is sent.
+	OutboxNotice OutboxKind = "notice"
 )
 
 // OutboxEntry is an intent that was written together with the state that asks for it.
@@ -177,6 +184,7 @@ type OutboxEntry struct {
 	AnalysisID string
 	Kind       OutboxKind
 	Reason     string
+	Round      int64
 	Tries      int
 	CreatedAt  time.Time
 }

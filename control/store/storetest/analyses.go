@@ -21,6 +21,7 @@ func testCreate(t *testing.T, b *Bundle) {
 	}
 	want := store.Analysis{
 		ID: "an_1", Status: store.StatusUploading, Params: n.Params, ParamsDigest: a.ParamsDigest, Clips: n.Clips,
+		Account:   store.DefaultAccount,
 		CreatedAt: b.Clock.Now(), UpdatedAt: b.Clock.Now(),
 	}
 	if d := cmp.Diff(want, a); d != "" {
