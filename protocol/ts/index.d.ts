@@ -61,7 +61,8 @@ export type KnownErrorCode =
   | "request_too_large"
   | "not_found"
   | "method_not_allowed"
-  | "conflict";
+  | "conflict"
+  | "no_credit";
 /** What each code means, and whether another attempt may heal it. */
 export declare const ERROR_CODES: Readonly<Record<KnownErrorCode, { readonly retryable: boolean; readonly meaning: string }>>;
 

@@ -79,6 +79,7 @@ exports.ERROR_CODES = Object.freeze({
   not_found: Object.freeze({ retryable: false, meaning: "there is nothing under this address" }),
   method_not_allowed: Object.freeze({ retryable: false, meaning: "the method is not allowed here" }),
   conflict: Object.freeze({ retryable: false, meaning: "the request does not fit the present state" }),
+  no_credit: Object.freeze({ retryable: false, meaning: "the account has no credit left" }),
 });
 
 exports.isValidAnalysisId = function isValidAnalysisId(id) {
