@@ -127,7 +127,7 @@ func TestServeDoesAJobWithAnOwnModel(t *testing.T) {
 		Model           struct{ Name string }
 	}
 	last := map[string]message{}
-	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
 		var m message
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatalf("%q: %v", line, err)
