@@ -15,14 +15,18 @@ func (t *tool) image(ctx context.Context, _ []string) error {
 	return t.imageBuilder(ctx).Build(ctx)
 }
 
-// imageCheck builds the image from nothing but Debian's packages and runs the programs in it.
-func (t *tool) imageCheck(ctx context.Context, _ []string) error {
+// imageCheck builds the image from nothing but Debian's packages and runs the programs in it; with "built", those of the last build.
+func (t *tool) imageCheck(ctx context.Context, args []string) error {
 	if os.Getuid() != 0 {
 		return errors.New("only root can make base images and enter them")
 	}
 
 	if err := t.setup.Image(ctx); err != nil {
 		return err
+	}
+
+	if len(args) == 1 && args[0] == "built" {
+		return t.imageBuilder(ctx).CheckBuilt(ctx)
 	}
 
 	return t.imageBuilder(ctx).Check(ctx)

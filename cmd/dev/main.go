@@ -30,7 +30,7 @@ func commands() []command {
 		{"bench", "[PACKAGE…]", "run the benchmarks", (*tool).bench},
 		{"assets", "DIR [onnxruntime]", "make an assets directory (models, inference library) at DIR", (*tool).assets},
 		{"image", "", "build the container image with docker or buildah", (*tool).image},
-		{"image-check", "", "build the image without an engine, run the programs from it, print its sizes (root)", (*tool).imageCheck},
+		{"image-check", "[built]", "build the image without an engine, run the programs from it, print its sizes (root)", (*tool).imageCheck},
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,8 +33,7 @@ const (
 	extractor = "/usr/local/bin/posefleet-extract"
 )
 
-// Check builds the image on base images of its own making, runs the extractor, the worker and the health check from it, and prints
-// its sizes.
+// Check builds the image on base images of its own making and then does what CheckBuilt does.
 func (b *Builder) Check(ctx context.Context) error {
 	if err := b.makeWork(); err != nil {
 		return err
@@ -43,6 +44,15 @@ func (b *Builder) Check(ctx context.Context) error {
 	}
 
 	if err := b.buildCheck(ctx); err != nil {
+		return err
+	}
+
+	return b.CheckBuilt(ctx)
+}
+
+// CheckBuilt runs the extractor, the worker and the health check from the image that Check built last, and prints its sizes.
+func (b *Builder) CheckBuilt(ctx context.Context) error {
+	if err := b.makeWork(); err != nil {
 		return err
 	}
 
@@ -210,8 +220,13 @@ func (b *Builder) checkWorker(ctx context.Context, c *container) error {
 		return err
 	}
 
+	run := []string{"run"}
+	for _, v := range env {
+		run = append(run, "--env", v)
+	}
+
 	// The command of the image, by its entrypoint.
-	run := append(append([]string{"run"}, env...), c.name, "--")
+	run = slices.Clip(append(run, c.name, "--"))
 
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*startTimeout, errors.New("the worker did not end"))
 	defer cancel()
@@ -229,7 +244,7 @@ func (b *Builder) checkWorker(ctx context.Context, c *container) error {
 
 	b.say("worker healthy after %.1f s", time.Since(start).Seconds())
 
-	if err := terminate(c.root); err != nil {
+	if err := terminate(env[len(env)-1]); err != nil {
 		cancel()
 
 		return errors.Join(err, <-ended)
@@ -266,7 +281,7 @@ func (b *Builder) awaitHealthy(ctx context.Context, healthcheck []string, ended 
 	}
 }
 
-// workerEnv is a valid configuration on free ports, as flags of buildah run.
+// workerEnv is a valid configuration on free ports, the last variable of which no other worker has.
 func workerEnv() ([]string, error) {
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails
@@ -291,36 +306,33 @@ func workerEnv() ([]string, error) {
 		vars = append(vars, name+"="+l.Addr().String())
 	}
 
-	var flags []string
-	for _, v := range vars {
-		flags = append(flags, "--env", v)
-	}
-
-	return flags, nil
+	return vars, nil
 }
 
-// terminate sends SIGTERM to the worker whose root folder is root, as an engine would to the container's first process.
-func terminate(root string) error {
-	procs, err := filepath.Glob("/proc/[0-9]*/root")
+// terminate sends SIGTERM to the worker that has this variable in its environment, as an engine would to the container's first process.
+// Nothing else tells it from other workers on this machine: the root folder of a process in buildah's chroot has a name of the moment.
+func terminate(variable string) error {
+	procs, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		return err
 	}
 
-	for _, link := range procs {
-		dir := filepath.Dir(link)
+	for _, file := range procs {
+		dir := filepath.Dir(file)
 
-		// Processes come and go, and only ours have this root: what cannot be read is not ours.
-		if target, err := os.Readlink(link); err != nil || !strings.HasPrefix(target, root) && target != "/" {
-			continue
-		}
-
+		// Processes come and go: what cannot be read is not ours.
 		cmdline, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil || string(cmdline) != posefleet+"\x00worker\x00" {
 			continue
 		}
 
-		var pid int
-		if _, err := fmt.Sscanf(filepath.Base(dir), "%d", &pid); err != nil {
+		environ, err := os.ReadFile(file)
+		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), variable) {
+			continue
+		}
+
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
 			return err
 		}
 
