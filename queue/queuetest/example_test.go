@@ -3,7 +3,6 @@ package queuetest_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,14 +49,14 @@ func TestRemind(t *testing.T) {
 func Example() {
 	r, err := queuetest.Start()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	defer r.Close()
 
 	q, err := queue.NewQueue(r.Options("reminders"))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	defer q.Close()
@@ -66,12 +65,12 @@ func Example() {
 
 	added, err := remind(ctx, q, time.Now().Add(12*time.Hour))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	state, err := q.State(ctx, added.ID)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	fmt.Println(added.ID, state)
