@@ -63,6 +63,6 @@
 // Every transition is one script in lua/, with a header that names its arguments and answers; helpers in lua/include are joined to it
 // when it is loaded. A script's only key is the queue's base, from which it makes all others, so on a Redis Cluster prefix or name needs
 // a hash tag. keys.go knows all keys; fetch.go, execute.go, finish.go, locks.go and stalled.go are the worker's actors, one each.
-// Redis 6.2 or later is needed. A user with few rights needs +@hash +@list +@set +@sortedset +@stream +@string +@keyspace +eval +evalsha
-// +ping +hello on the keys of the prefix; +client makes workers visible to each other and to tools.
+// Redis 6.2 or later is needed. docs/queue-redis.md has the addresses of all kinds of Redis – standalone, TLS, Cluster, Sentinel – and the
+// least rights of a user, role by role.
 package queue
