@@ -172,8 +172,9 @@ func steering() []Feature {
 	const a = areaSteer
 
 	return []Feature{
-		inPython(a, "counts, jobs by state, logs, state of a job", "b.Queue.prototype.getJobs && b.Queue.prototype.getJobLogs", golden, "queue.TestTour", commands),
-		inPython(a, "counts per priority", "b.Queue.prototype.getCountsPerPriority", "queue.TestTour"),
+		inPython(a, "counts, jobs by state, logs, state of a job", "b.Queue.prototype.getJobs && b.Queue.prototype.getJobLogs", golden, commands,
+			"cmd/posefleet/internal/queuecmd.TestStats", "cmd/posefleet/internal/queuecmd.TestJob"),
+		inPython(a, "counts per priority", "b.Queue.prototype.getCountsPerPriority", different),
 		inPython(a, "pause and resume", "b.Queue.prototype.pause", golden, different, "queue.TestResumeOfAnOldPause"),
 		inPython(a, "promote, retry: one and all", "b.Queue.prototype.promoteJobs && b.Queue.prototype.retryJobs", golden, different, commands),
 		likeRust(a, "change delay, priority, data", "b.Job.prototype.changePriority && b.Job.prototype.changeDelay", golden, different),
