@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -174,7 +175,7 @@ func drawBar(to *bytes.Buffer, x, y int, length float64, color, label string) {
 
 func describeMachine(k *kit) map[string]string {
 	m := map[string]string{
-		"cores": fmt.Sprint(runtime.NumCPU()), "Go": runtime.Version(), "on": time.Now().Format(time.DateOnly),
+		"cores": strconv.Itoa(runtime.NumCPU()), "Go": runtime.Version(), "on": time.Now().Format(time.DateOnly),
 		"redis-server": k.r.InfoMap(k.t.Context(), "server").Item("Server", "redis_version"),
 	}
 

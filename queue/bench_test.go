@@ -12,6 +12,8 @@ import (
 
 var benchDir = goflag.String("queue.bench", "", "measure in full, beside Node, and write benchmarks.json, .svg and .md into this folder")
 
+var benchJobs = goflag.Int("queue.bench.jobs", 100_000, "how many jobs are added and drained with -queue.bench")
+
 // benchSizes are how much is measured.
 type benchSizes struct {
 	rounds  int
@@ -43,6 +45,7 @@ func TestBench(t *testing.T) {
 	sizes := benchSmoke
 	if *benchDir != "" {
 		sizes = benchFull
+		sizes.jobs = *benchJobs
 	} else {
 		t.Parallel()
 	}

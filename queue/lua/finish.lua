@@ -25,14 +25,6 @@ local function flush_kept()
   end
 end
 
-local function flush()
-  if locks[1] then
-    redis.call("DEL", unpack(locks))
-    redis.call("SREM", q .. "stalled", unpack(ids))
-  end
-  flush_kept()
-end
-
 -- read answers the job that begins at ARGV[at], and where the next one does.
 local function read(at)
   local e = { id = ARGV[at], token = ARGV[at + 1], now = ARGV[at + 2], value = ARGV[at + 3], target = "completed", first = at + 5, last = at + 4 }
@@ -45,9 +37,80 @@ local function read(at)
   return e, e.last + 1
 end
 
+-- What the checks of a batch look at is read for all of it at once. A job that fails may mark its parent, which may be in the batch, too:
+-- then each job's children are looked at in their turn.
+local owners, childless = {}, false
+
+local function look_ahead(batch)
+  local lock_keys, child_keys, failing = {}, {}, false
+  for i, e in ipairs(batch) do
+    local job = q .. e.id
+    lock_keys[i] = job .. ":lock"
+    child_keys[2 * i - 1] = job .. ":dependencies"
+    child_keys[2 * i] = job .. ":unsuccessful"
+    failing = failing or e.target == "failed"
+  end
+  owners = redis.call("MGET", unpack(lock_keys))
+  childless = not failing and redis.call("EXISTS", unpack(child_keys)) == 0
+end
+
+-- Taking many ids off a short list one by one costs more than writing it anew. It is put off to the end, unless somebody counts meanwhile.
+local running, order, gone = nil, nil, {}
+
+local function read_active(batch)
+  if #batch < 8 or meta_of(q).concurrency or redis.call("LLEN", q .. "active") > 4 * #batch + 32 then
+    return
+  end
+  running, order = {}, redis.call("LRANGE", q .. "active", "0", "-1")
+  for _, id in ipairs(order) do
+    running[id] = (running[id] or 0) + 1
+  end
+end
+
+-- off_active takes one occurrence of the id off the active list, the rightmost one; false: there was none.
+local function off_active(id)
+  if not running then
+    return redis.call("LREM", q .. "active", "-1", id) == 1
+  end
+  if (running[id] or 0) == 0 then
+    return false
+  end
+  running[id] = running[id] - 1
+  gone[id] = (gone[id] or 0) + 1
+  return true
+end
+
+local function flush_active()
+  if not (running and next(gone)) then
+    return
+  end
+  local stay = {}
+  for i = #order, 1, -1 do
+    local id = order[i]
+    if (gone[id] or 0) > 0 then
+      gone[id] = gone[id] - 1
+    else
+      stay[#stay + 1] = id
+    end
+  end
+  redis.call("DEL", q .. "active")
+  if stay[1] then
+    redis.call("LPUSH", q .. "active", unpack(stay))
+  end
+end
+
+local function flush()
+  if locks[1] then
+    redis.call("DEL", unpack(locks))
+    redis.call("SREM", q .. "stalled", unpack(ids))
+  end
+  flush_kept()
+  flush_active()
+end
+
 -- children answers what a job's children have against its completion.
 local function children(job)
-  if redis.call("EXISTS", job .. ":dependencies", job .. ":unsuccessful") == 0 then
+  if childless or redis.call("EXISTS", job .. ":dependencies", job .. ":unsuccessful") == 0 then
     return 0
   end
   if redis.call("SCARD", job .. ":dependencies") ~= 0 then
@@ -57,9 +120,8 @@ local function children(job)
 end
 
 -- leave takes the job off the active list: 0, -2, -3 or -6.
-local function leave(job, e)
+local function leave(job, e, owner)
   if e.token ~= "0" then
-    local owner = redis.call("GET", job .. ":lock")
     if owner ~= e.token then
       return owner and -6 or -2
     end
@@ -69,7 +131,7 @@ local function leave(job, e)
   if e.last > e.first then
     redis.call("HSET", job, unpack(ARGV, e.first, e.last))
   end
-  return redis.call("LREM", q .. "active", -1, e.id) == 0 and -3 or 0
+  return off_active(e.id) and 0 or -3
 end
 
 -- count_minute books the job in the per-minute series; a gap is booked on its oldest minute.
@@ -100,7 +162,7 @@ local function store(job, e, made)
     drop_keys(job)
     return
   end
-  redis.call("HSET", job, "atm", made, e.target == "completed" and "returnvalue" or "failedReason", e.value, "finishedOn", e.now)
+  redis.call("HSET", job, "atm", made == 1 and "1" or made, e.target == "completed" and "returnvalue" or "failedReason", e.value, "finishedOn", e.now)
   if not e.rule then
     kept[#kept + 1] = e.now
     kept[#kept + 1] = e.id
@@ -127,7 +189,7 @@ end
 
 local trimmed = false
 
-local function finish(e)
+local function finish(e, owner)
   local job = q .. e.id
   local hash = redis.call("HMGET", job, "ats", "atm", "deid", "parentKey")
   if not hash[1] and redis.call("EXISTS", job) == 0 then
@@ -135,7 +197,7 @@ local function finish(e)
   end
   local fault = e.target == "completed" and children(job) or 0
   if fault == 0 then
-    fault = leave(job, e)
+    fault = leave(job, e, owner)
   end
   if fault < 0 then
     return fault
@@ -165,13 +227,15 @@ local function finish(e)
   return 0
 end
 
-local answers, ended, at = {}, 0, 9
+local batch, answers, ended, at = {}, {}, 0, 9
 while at <= #ARGV do
-  local e
-  e, at = read(at)
-  local answer = finish(e)
-  answers[#answers + 1] = answer
-  if answer == 0 then
+  batch[#batch + 1], at = read(at)
+end
+look_ahead(batch)
+read_active(batch)
+for i, e in ipairs(batch) do
+  answers[i] = finish(e, owners[i])
+  if answers[i] == 0 then
     ended = ended + 1
   end
 end

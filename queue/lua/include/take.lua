@@ -74,6 +74,36 @@ local function next_job(q)
   return nil, nil, gone
 end
 
+-- first_jobs makes up to most jobs of the list active at once, where nobody counts them meanwhile: {id, fields, …} and how many ids were
+-- thrown away. There may be more in the list if fewer than most are answered.
+local function first_jobs(q, most)
+  local ids = redis.call("LRANGE", q .. "wait", -most, "-1")
+  local jobs, active, seen, gone, read = {}, {}, {}, 0, 0
+  for i = #ids, 1, -1 do
+    local id = ids[i]
+    if seen[id] then
+      break
+    end
+    seen[id] = true
+    read = read + 1
+    local fields = string.sub(id, 1, 2) ~= "0:" and redis.call("HGETALL", q .. id)
+    if fields and fields[1] then
+      jobs[#jobs + 1] = id
+      jobs[#jobs + 1] = fields
+      active[#active + 1] = id
+    elseif fields then
+      gone = gone + 1
+    end
+  end
+  if read > 0 then
+    redis.call("LTRIM", q .. "wait", "0", -read - 1)
+  end
+  if active[1] then
+    redis.call("LPUSH", q .. "active", unpack(active))
+  end
+  return jobs, gone
+end
+
 -- count_against_limit notes a start in the running window.
 local function count_against_limit(q, duration)
   if redis.call("INCR", q .. "limiter") == 1 and duration then
@@ -135,8 +165,29 @@ local function take(q, by, most)
     return { why, number, gone, jobs }
   end
 
+  local function begin(id, fields)
+    local job = q .. id
+    -- A job that only is to be failed counts for no start.
+    if not start(job, fields, by) and max then
+      count_against_limit(q, tonumber(by.duration) or tonumber(meta.duration or nil))
+    end
+    if by.token ~= "0" then
+      redis.call("SET", job .. ":lock", by.token, "PX", by.lock_ms)
+    end
+    emit(q, "active", "jobId", id, "prev", "waiting")
+    jobs[#jobs + 1] = id
+    jobs[#jobs + 1] = fields
+  end
+
   promote(q, tonumber(by.now))
-  for _ = 1, most do
+  if most > 1 and not (max or meta.paused or meta.concurrency) then
+    local first, thrown = first_jobs(q, most)
+    gone = thrown
+    for i = 1, #first, 2 do
+      begin(first[i], first[i + 1])
+    end
+  end
+  for _ = #jobs / 2 + 1, most do
     local wait = limited_for(q, max)
     if wait > 0 then
       return answer("limited", wait)
@@ -153,17 +204,7 @@ local function take(q, by, most)
       return answer("none", first[2] and math.floor(tonumber(first[2]) / 4096) or 0)
     end
 
-    local job = q .. id
-    -- A job that only is to be failed counts for no start.
-    if not start(job, fields, by) and max then
-      count_against_limit(q, tonumber(by.duration) or tonumber(meta.duration or nil))
-    end
-    if by.token ~= "0" then
-      redis.call("SET", job .. ":lock", by.token, "PX", by.lock_ms)
-    end
-    emit(q, "active", "jobId", id, "prev", "waiting")
-    jobs[#jobs + 1] = id
-    jobs[#jobs + 1] = fields
+    begin(id, fields)
   end
   return answer("full", 0)
 end
