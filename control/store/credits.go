@@ -12,7 +12,7 @@ import (
 // DefaultAccount pays for analyses that name no account.
 const DefaultAccount = "default"
 
-// ErrNoCredit: the account has no credit left.
+// ErrNoCredit says that the account has no credit left.
 var ErrNoCredit = errors.New("no credit left")
 
 // Account is who pays.
