@@ -130,8 +130,16 @@ func startLoad(ctx context.Context, d *drill, c clip) *load {
 	return l
 }
 
-// done tells whether every job was handed over.
-func (l *load) done() bool { return l.fed.Load() >= int64(l.drill.cfg.jobs) }
+// done is how many jobs have ended, or are no affair of the queue's.
+func (l *load) done() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	return l.drill.watch.finished() + int64(len(l.pushed))
+}
+
+// allIn tells whether every job was handed over.
+func (l *load) allIn() bool { return l.fed.Load() >= int64(l.drill.cfg.jobs) }
 
 func (l *load) feed(ctx context.Context, c clip) {
 	for ctx.Err() == nil {
@@ -140,7 +148,7 @@ func (l *load) feed(ctx context.Context, c clip) {
 			return
 		}
 
-		for l.fed.Load()-l.drill.watch.finished() > int64(l.drill.cfg.backlog) && ctx.Err() == nil {
+		for l.fed.Load()-l.done() > int64(l.drill.cfg.backlog) && ctx.Err() == nil {
 			pause(ctx, feedPause/4)
 		}
 

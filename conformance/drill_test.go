@@ -56,7 +56,7 @@ func shortDrill() drillConfig {
 // control plane, which waits for the lease's end first; hence the long time to settle.
 func longDrill() drillConfig {
 	return drillConfig{
-		seed: *drillSeed, jobs: *drillJobs, backlog: 80, events: 100000, gap: 1500 * time.Millisecond, slots: 3, work: 500 * time.Millisecond,
+		seed: *drillSeed, jobs: *drillJobs, backlog: 120, events: 100000, gap: 3 * time.Second, slots: 3, work: 500 * time.Millisecond,
 		lock: 3 * time.Second, stalled: 1500 * time.Millisecond, drain: 5 * time.Second, door: true, settle: 5 * time.Minute,
 		recover: 15 * time.Second,
 	}
@@ -176,7 +176,7 @@ func (d *drill) play(events []*event) {
 		case len(open) > 0 && (len(events) == 0 || open[0].at+open[0].lasts <= events[0].at):
 			d.heal(open[0])
 			open = open[1:]
-		case d.load.done() && d.cfg.events > len(troubles()):
+		case d.load.allIn() && d.cfg.events > len(troubles()):
 			events = nil // the long drill ends with its load
 		default:
 			e := events[0]

@@ -1,0 +1,199 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/posefleet/posefleet/internal/need"
+)
+
+// The alert rules and the dashboard are files that nothing compiles: a metric or label that does not exist would make an alarm that never
+// rings.
+
+// series are the names under which the worker's metrics can be asked for, each with its labels.
+func series(t *testing.T) map[string][]string {
+	t.Helper()
+	zero := func() float64 { return 0 }
+	m := newMetrics(gauges{
+		slots: zero, inUse: zero, protected: zero, state: func() state { return stateIdle },
+		lastFetch: func() time.Time { return time.Time{} }, lowest: func() time.Duration { return 0 },
+	})
+	descriptions := make(chan *prometheus.Desc, 1000)
+	m.registry.Describe(descriptions)
+	close(descriptions)
+	word := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([^}]*)\}`)
+	out := map[string][]string{}
+	for d := range descriptions {
+		parts := word.FindStringSubmatch(d.String())
+		if parts == nil {
+			t.Fatalf("can't read %s", d)
+		}
+		labels := append(strings.Split(parts[2], ","), "instance", "le")
+		if parts[1] == "posefleet_state" {
+			labels = append(labels, "state") // constant labels
+		}
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			out[parts[1]+suffix] = labels
+		}
+	}
+	return out
+}
+
+// wrongWords checks one expression: the series and labels that it names, and its brackets. Numbers, functions and words of PromQL are
+// lower case without our prefix.
+func wrongWords(known map[string][]string, expr string) []string {
+	var wrong []string
+	for _, found := range regexp.MustCompile(`(posefleet_\w+)(\{([^}]*)\})?`).FindAllStringSubmatch(expr, -1) {
+		labels, ok := known[found[1]]
+		if !ok {
+			wrong = append(wrong, "no metric "+found[1])
+		}
+		for _, matcher := range regexp.MustCompile(`(\w+)(=~|!~|!=|=)"([^"]*)"`).FindAllStringSubmatch(found[3], -1) {
+			if !slices.Contains(labels, matcher[1]) {
+				wrong = append(wrong, found[1]+" has no label "+matcher[1])
+			}
+			wrong = append(wrong, wrongValue(matcher[1], matcher[3])...)
+		}
+	}
+	for _, pair := range []string{"()", "{}", "[]"} {
+		if strings.Count(expr, pair[:1]) != strings.Count(expr, pair[1:]) {
+			wrong = append(wrong, "unbalanced "+pair)
+		}
+	}
+	if !strings.Contains(expr, "posefleet_") {
+		wrong = append(wrong, "names no metric of ours")
+	}
+	return wrong
+}
+
+// wrongValue checks values of labels whose lists are closed.
+func wrongValue(label, value string) []string {
+	var values []string
+	switch label {
+	case "outcome":
+		for _, o := range outcomes() {
+			values = append(values, string(o))
+		}
+	case "state":
+		for _, s := range states() {
+			values = append(values, string(s))
+		}
+	default:
+		return nil
+	}
+	var wrong []string
+	for v := range strings.SplitSeq(value, "|") {
+		if !slices.Contains(values, v) {
+			wrong = append(wrong, fmt.Sprintf("%s is never %s", label, v))
+		}
+	}
+	return wrong
+}
+
+func deployFile(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(need.ModuleRoot(t), "docs", "deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestAlertRules(t *testing.T) {
+	t.Parallel()
+	var rules struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	d := yaml.NewDecoder(strings.NewReader(string(deployFile(t, "prometheus/alerts.yaml"))))
+	d.KnownFields(true)
+	if err := d.Decode(&rules); err != nil {
+		t.Fatal(err)
+	}
+	known, runbook := series(t), string(runbookOf(t))
+	for _, r := range rules.Groups[0].Rules {
+		for _, w := range wrongWords(known, r.Expr) {
+			t.Errorf("%s: %s", r.Alert, w)
+		}
+		_, anchor, _ := strings.Cut(r.Annotations["runbook"], "#")
+		if heading := "\n## " + strings.ReplaceAll(anchor, "-", " "); anchor == "" || !strings.Contains(strings.ToLower(runbook), heading) {
+			t.Errorf("%s: the runbook has no part %q", r.Alert, anchor)
+		}
+		if _, err := time.ParseDuration(r.For); r.For != "" && err != nil || r.Annotations["summary"] == "" || r.Labels["severity"] == "" {
+			t.Errorf("%s: for %q, labels %v, annotations %v", r.Alert, r.For, r.Labels, r.Annotations)
+		}
+	}
+}
+
+func runbookOf(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(need.ModuleRoot(t), "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	var board struct {
+		Title, UID string
+		Panels     []struct {
+			ID      int
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(deployFile(t, "grafana/posefleet.json"), &board); err != nil {
+		t.Fatal(err)
+	}
+	known, shown, ids := series(t), "", map[int]bool{}
+	for _, p := range board.Panels {
+		if ids[p.ID] || len(p.Targets) == 0 {
+			t.Errorf("panel %q: id %d, %d targets", p.Title, p.ID, len(p.Targets))
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			shown += target.Expr
+			for _, w := range wrongWords(known, target.Expr) {
+				t.Errorf("%s: %s", p.Title, w)
+			}
+		}
+	}
+	// Every metric of ours is somewhere on the dashboard.
+	for name := range known {
+		if strings.HasPrefix(name, "posefleet_") && !strings.HasSuffix(name, "_bucket") && !strings.HasSuffix(name, "_sum") &&
+			!strings.HasSuffix(name, "_count") && !strings.Contains(shown, name) {
+			t.Errorf("%s is not shown", name)
+		}
+	}
+}
+
+// A test of the test: what is wrong is found.
+func TestWrongWords(t *testing.T) {
+	t.Parallel()
+	known := series(t)
+	for expr, want := range map[string]int{
+		`sum(posefleet_jobs_total{outcome="failed"})`: 0, `posefleet_job_total`: 1, `posefleet_jobs_total{result="x"}`: 1,
+		`posefleet_jobs_total{outcome="broken"}`: 1, `sum(posefleet_slots`: 1, `up`: 1, `posefleet_job_duration_seconds_bucket{le="5"}`: 0,
+	} {
+		if got := wrongWords(known, expr); len(got) != want {
+			t.Errorf("%s: %v", expr, got)
+		}
+	}
+}
