@@ -22,7 +22,8 @@ const (
 	leaveTimeout    = time.Second
 )
 
-// fetcher is the only goroutine of a worker that takes jobs. One turn is:
+// fetcher is the goroutine of a worker that takes jobs for free slots; a slot of the worker's own whose job ends goes on with one that
+// comes with the finish (exchange.go). One turn is:
 //
 //	capacity may be free (no slot taken)
 //	  -> the marker wakes us, unless the last claim found something (no slot taken)

@@ -121,7 +121,8 @@ type Handler func(ctx context.Context, j *Job) (result any, err error)
 // Worker takes jobs and runs a Handler on them. It has one goroutine per actor:
 //
 //	fetcher   waits for capacity and for the marker, claims (fetch.go)
-//	jobs      one goroutine each: handler, then the write of its outcome (execute.go, finish.go)
+//	jobs      one goroutine a slot: handler, then the write of its outcome (execute.go, finish.go), in one call with the outcomes of
+//	          others and with the take of the jobs that go on in the slots (exchange.go)
 //	renewer   renews all locks in one call (locks.go)
 //	checker   puts jobs back that have lost their worker (stalled.go)
 //
