@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
 )
 
 const (

@@ -204,12 +204,14 @@ func runLinter(t *testing.T, name string, args ...string) {
 func TestTerraformModule(t *testing.T) {
 	t.Parallel()
 
-	parser, all := hclparse.NewParser(), ""
+	parser := hclparse.NewParser()
 	defined, used := map[string]bool{}, map[string]int{}
+
+	var all strings.Builder
 
 	for _, name := range []string{"main.tf", "alarms.tf", "variables.tf"} {
 		text := readDeploy(t, "terraform/"+name)
-		all += text
+		all.WriteString(text)
 
 		file, faults := parser.ParseHCL([]byte(text), name)
 		if faults.HasErrors() {
@@ -248,7 +250,7 @@ func TestTerraformModule(t *testing.T) {
 		}
 	}
 
-	checkVariables(t, all)
+	checkVariables(t, all.String())
 	runLinter(t, "terraform", "fmt", "-check", "-diff", deployPath(t, "terraform"))
 }
 

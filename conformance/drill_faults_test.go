@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -220,7 +221,7 @@ func (d *drill) startControlAgain(*event) {
 func (d *drill) failReceiver(e *event) {
 	statuses := []int{http.StatusServiceUnavailable, http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusUnauthorized}
 	status := statuses[e.pick%len(statuses)]
-	e.note = fmt.Sprint(status)
+	e.note = strconv.Itoa(status)
 
 	d.sys.front.answerInstead(func(m *message) int {
 		if isResult(m) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -135,10 +136,10 @@ func (d *drill) countAnalyses(l *ledger) {
 
 			l.jobs++
 
-			switch {
-			case status == "delivered":
+			switch status {
+			case "delivered":
 				l.delivered++
-			case status == "failed":
+			case "failed":
 				l.failed[code]++
 				d.checkReason(l, id, code)
 			default:
@@ -412,7 +413,7 @@ func (l *ledger) String() string {
 		row(fmt.Sprintf("jobs extracted %d times", n), l.executions[n])
 	}
 
-	row("slowest of "+fmt.Sprint(l.probes)+" probes of the admin ports", l.slowest.Round(time.Millisecond))
+	row("slowest of "+strconv.Itoa(l.probes)+" probes of the admin ports", l.slowest.Round(time.Millisecond))
 
 	for _, code := range slices.Sorted(maps.Keys(l.doors)) {
 		row(fmt.Sprintf("answers %d of the HTTP doors", code), l.doors[code])

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -293,7 +294,7 @@ func newMember(d *drill, name string) *member {
 	m := &member{drill: d, name: name, line: nettest.Start(d.t, d.sys.redis.Addr)}
 	settings := extra{
 		"POSEFLEET_REDIS_URL":        "redis://" + m.line.Addr(),
-		"POSEFLEET_SLOTS":            fmt.Sprint(d.cfg.slots),
+		"POSEFLEET_SLOTS":            strconv.Itoa(d.cfg.slots),
 		"POSEFLEET_LOCK_DURATION":    d.cfg.lock.String(),
 		"POSEFLEET_STALLED_INTERVAL": d.cfg.stalled.String(),
 		"POSEFLEET_DRAIN_TIMEOUT":    d.cfg.drain.String(),

@@ -202,7 +202,7 @@ func (s *system) runWorker(w *worker, name string) {
 
 	w.door, w.admin = "http://"+w.env["POSEFLEET_LISTEN"], "http://"+w.env["POSEFLEET_ADMIN_LISTEN"]
 	w.process = startProcess(s.t, name, w.env, posefleet(s.t), "worker")
-	s.logs = append(s.logs, w.process.log)
+	s.logs = append(s.logs, w.log)
 }
 
 // clip is a file to be analysed.

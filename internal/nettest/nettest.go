@@ -3,6 +3,7 @@
 package nettest
 
 import (
+	"context"
 	"net"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ const bufferSize = 256 << 10
 //	passing --Delay--> slow --Heal--> passing        each piece waits, in both directions
 type Proxy struct {
 	listener net.Listener
+	ctx      context.Context //nolint:containedctx // of the test
 	target   string
 	all      sync.WaitGroup // accept and two goroutines a link
 
@@ -40,7 +42,7 @@ func Start(t testing.TB, target string) *Proxy {
 		t.Fatal(err)
 	}
 
-	p := &Proxy{listener: l, target: target, links: map[*link]bool{}}
+	p := &Proxy{listener: l, ctx: context.WithoutCancel(t.Context()), target: target, links: map[*link]bool{}}
 	p.all.Go(p.accept) // ends with the listener
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -142,7 +144,7 @@ func (p *Proxy) connect(client net.Conn) *link {
 		return nil
 	}
 
-	server, err := net.Dial("tcp", p.target)
+	server, err := (&net.Dialer{}).DialContext(p.ctx, "tcp", p.target)
 	if err != nil {
 		_ = client.Close()
 

@@ -123,7 +123,8 @@ func TestExport(t *testing.T) {
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	for _, environ := range []map[string]string{
-		{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "ftp://x/"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "ftp://x/"},
 		{"OTEL_EXPORTER_OTLP_HEADERS": "a=%zz"},
 	} {
 		if _, err := ConfigFrom(environ); err == nil {
