@@ -119,7 +119,7 @@ func openSQLite(ctx context.Context, databaseURL string, o Options) (*sqlStore, 
 	}
 	reader.SetMaxOpenConns(o.MaxConns)
 
-	return &sqlStore{writer: writer, reader: reader, now: o.Now, transient: sqliteTransient}, nil
+	return &sqlStore{writer: writer, reader: reader, now: o.Now, sizeOf: sqliteSize, transient: sqliteTransient}, nil
 }
 
 // sqliteTransient tells whether the transaction only lost a race for the file's lock.
@@ -160,7 +160,7 @@ func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore
 		return nil, errors.Join(err, pool.Close())
 	}
 
-	return &sqlStore{writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", transient: postgresTransient}, nil
+	return &sqlStore{writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", sizeOf: postgresSize, transient: postgresTransient}, nil
 }
 
 // postgresTransient tells whether the server undid the transaction for the sake of another one.

@@ -18,6 +18,7 @@ type sqlStore struct {
 	reader    *sql.DB
 	now       func() time.Time
 	forUpdate string
+	sizeOf    string
 	transient func(error) bool
 }
 

@@ -87,6 +87,10 @@ type Store interface {
 	Ledger(ctx context.Context, scope string) ([]LedgerEntry, error)
 	// ForgetLedger removes expired entries of the ledger, at most limit, and returns how many.
 	ForgetLedger(ctx context.Context, limit int) (int, error)
+	// Occur lets an event from outside have its effects once, and tells whether they happened now.
+	Occur(ctx context.Context, o Occurrence) (outcome string, fresh bool, err error)
+	// Sizes measures the tables.
+	Sizes(ctx context.Context) ([]TableSize, error)
 	// GrantCredits gives credits to an account and tells whether it did now. The same key with another number is ErrConflict.
 	GrantCredits(ctx context.Context, g CreditGrant) (Account, bool, error)
 	// Account reads an account; one that nobody has heard of is not limited.

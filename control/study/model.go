@@ -1,6 +1,9 @@
 package study
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // State is a state of a shipment, in the order of its life.
 type State string
@@ -71,6 +74,8 @@ type Source struct {
 
 // Model are the parameters of a day.
 type Model struct {
+	// Name goes before the tracking numbers, so that several days can happen to one database; optional.
+	Name      string
 	Shipments int
 	Seed      uint32
 	// Sources draw one number per event, in their order; none on a day without failures.
@@ -101,13 +106,24 @@ func (g *generator) next() float64 {
 	return float64(*g) / (1 << 32)
 }
 
+// Key is the name in the letters that a ledger's scope and a file may have.
+func (m Model) Key() string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r == ' ' || r == '+' {
+			return '_'
+		}
+
+		return r
+	}, m.Name)
+}
+
 // Deliveries calls yield with each event as often as it is delivered and with who delivered it again: -1 for the first time, an
 // index into Sources else.
 func (m Model) Deliveries(yield func(e Event, source int) bool) {
 	g := generator(m.Seed)
 	for i := range m.Shipments {
 		for n, state := range life() {
-			e := Event{Tracking: "sh_" + strconv.Itoa(i), State: state, Number: n}
+			e := Event{Tracking: m.Key() + "sh_" + strconv.Itoa(i), State: state, Number: n}
 			if !yield(e, -1) {
 				return
 			}
