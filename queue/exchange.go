@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	exchangeCalls = 2  // under way at once: Redis works on one while we make the next
-	exchangeMost  = 32 // jobs of one call, so that no script holds Redis up for long
+	exchangeCalls = 2 // under way at once: Redis works on one while we make the next
+	// jobs and bytes of results of one call, so that no script holds Redis up for long
+	exchangeMost  = 32
+	exchangeBytes = 1 << 20
 )
 
 // errNotSent: the call that would have carried this outcome was not made.
@@ -140,7 +142,12 @@ func (x *exchange) collect(own *final) []*final {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 
-	n := min(len(x.queued), exchangeMost-1)
+	n, size := 0, len(own.value)
+	for n < min(len(x.queued), exchangeMost-1) && size+len(x.queued[n].value) <= exchangeBytes {
+		size += len(x.queued[n].value)
+		n++
+	}
+
 	batch := append(make([]*final, 0, n+1), own)
 	batch = append(batch, x.queued[:n]...)
 	x.queued = x.queued[n:]
