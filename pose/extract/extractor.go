@@ -72,12 +72,33 @@ func (x *Extractor) model(name string) (*models.Model, error) {
 	if err != nil {
 		return nil, protocol.NewFault(protocol.CodeInvalidJob, "parameters: model: "+oneLine(err.Error())).WithCause(err)
 	}
+	if err := x.makeRoom(); err != nil {
+		return nil, err
+	}
 	m, err := x.catalogue.Open(entry)
 	if err != nil {
 		return nil, err
 	}
 	x.models[name] = m
 	return m, nil
+}
+
+// maxOpen is how many models are kept open: the three shipped ones and one more.
+const maxOpen = 4
+
+// makeRoom closes all models but the default one when there are too many: jobs may ask for any of the user's models.
+func (x *Extractor) makeRoom() error {
+	if len(x.models) < maxOpen {
+		return nil
+	}
+	var errs []error
+	for name, m := range x.models {
+		if name != "" {
+			errs = append(errs, m.Close())
+			delete(x.models, name)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Request is the work of one job.

@@ -2,6 +2,7 @@ package extract_test
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"math"
 	"path/filepath"
@@ -201,6 +202,21 @@ func TestJobsNameModelsOnly(t *testing.T) {
 		if d := cmp.Diff("own", run(t, x, clip, model).Name); d != "" {
 			t.Error(d)
 		}
+	}
+	// More models than are kept open, and each of them again.
+	for i := range 4 {
+		modeltest.Write(t, dir, fmt.Sprintf("more%d", i), modeltest.RTMO(0), nil)
+	}
+	for range 2 {
+		for i := range 4 {
+			name := fmt.Sprintf("more%d", i)
+			if got := run(t, x, clip, "own:"+name); got.Name != name {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+	}
+	if got := run(t, x, clip, ""); got.Name != "blazepose-lite" {
+		t.Errorf("the default: %+v", got)
 	}
 	// The default is by name or path, and known by its name as well.
 	byPath := ownExtractor(t, "", folder)
