@@ -130,7 +130,10 @@ func TestFormsOfAnotherSkeleton(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "ffmpeg")
 	folder := lampers(t)
-	r, err := ownExtractor(t, "", folder).Run(t.Context(), extract.Request{Clips: []extract.Input{{ID: "c1", Path: lampClip(t)}}, Dir: t.TempDir()})
+	smooth := true
+	r, err := ownExtractor(t, "", folder).Run(t.Context(), extract.Request{
+		Clips: []extract.Input{{ID: "c1", Path: lampClip(t)}}, Params: protocol.Params{Smooth: &smooth}, Dir: t.TempDir(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,18 +142,21 @@ func TestFormsOfAnotherSkeleton(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var csv, trc, coco bytes.Buffer
+	var document, csv, trc, coco bytes.Buffer
 	dir := t.TempDir()
 	for name, err := range map[string]error{
 		"csv": pose.ExportCSV(&csv, source), "trc": pose.ExportTRC(&trc, source), "coco": pose.ExportCOCO(&coco, source),
-		"openpose": pose.ExportOpenPose(dir, source),
-		"overlay":  r.Clips[0].Draw(t.Context(), extract.Overlay{Picture: filepath.Join(dir, "sheet.png")}),
+		"openpose": pose.ExportOpenPose(dir, source), "json": r.WriteDocument(&document),
+		"overlay": r.Clips[0].Draw(t.Context(), extract.Overlay{Picture: filepath.Join(dir, "sheet.png")}),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if head, _, _ := strings.Cut(csv.String(), "\n"); strings.Count(head, ",") != 4+3*17 {
+	if !strings.Contains(document.String(), `"smooth":`) {
+		t.Error("no smoothed points, which were asked for")
+	}
+	if head, _, _ := strings.Cut(csv.String(), "\n"); !strings.Contains(head, ",left_ankle_x,") || !strings.Contains(head, ",left_knee_deg,") || strings.Contains(head, "heel") {
 		t.Errorf("csv: %s", head)
 	}
 	if !strings.Contains(trc.String(), "\t17\tpx\t") || !strings.Contains(coco.String(), `"category_id":1`) {
