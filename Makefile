@@ -28,6 +28,10 @@ build: ## build build/bin/posefleet and build/bin/posefleet-extract
 lint: ## go vet and golangci-lint
 	@$(DEV) lint
 
+.PHONY: vuln
+vuln: ## look for known vulnerabilities in what the programs call, offline
+	@$(DEV) vuln
+
 .PHONY: race
 race: ## run the tests of the pure Go packages three times under the race detector
 	@$(DEV) race $(PKG)

@@ -25,6 +25,7 @@ func commands() []command {
 		{"setup", "", "bring this machine what posefleet needs: packages, models, inference library", (*tool).setupAll},
 		{"build", "[release]", "build build/bin/posefleet and build/bin/posefleet-extract", (*tool).build},
 		{"lint", "", "go vet and golangci-lint", (*tool).lint},
+		{"vuln", "", "look for known vulnerabilities in what the programs call, offline", (*tool).vuln},
 		{"race", "", "run the tests of the pure Go packages under the race detector", (*tool).race},
 		{"drill", "[-jobs N] [-seed N]", "run a fleet under load and faults, and hold its ledger against what is promised", (*tool).drill},
 		{"bench", "[PACKAGE…]", "run the benchmarks", (*tool).bench},
