@@ -104,6 +104,7 @@ func (e *Estimator) look(ctx context.Context, img gocv.Mat, region image.Rectang
 	if err != nil {
 		return nil, err
 	}
+	e.runs.Detector++
 	out, err := e.run(ctx, e.detector, e.detectorIn)
 	if err != nil {
 		return nil, err

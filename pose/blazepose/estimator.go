@@ -42,7 +42,14 @@ type Estimator struct {
 	// detectorIn and landmarkIn are views of the planes of shrinker and cropper.
 	detectorIn, landmarkIn []infer.Tensor
 	points                 [usedPoints]Point
+	runs                   Runs
 }
+
+// Runs counts inferences.
+type Runs struct{ Detector, Landmark int }
+
+// Runs are the inferences since Open: what a pass costs, whatever else the machine does.
+func (e *Estimator) Runs() Runs { return e.runs }
 
 // Open loads the models of c, after their sums and that of the inference library were compared with the manifest.
 // The caller must Close the estimator.

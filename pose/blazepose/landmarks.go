@@ -22,6 +22,7 @@ func (e *Estimator) Landmarks(ctx context.Context, img gocv.Mat, roi ROI) (Landm
 	if err := e.cropper.cut(img, roi); err != nil {
 		return l, err
 	}
+	e.runs.Landmark++
 	out, err := e.run(ctx, e.landmark, e.landmarkIn)
 	if err != nil {
 		return l, err
