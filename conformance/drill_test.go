@@ -59,7 +59,7 @@ func longDrill() drillConfig {
 	return drillConfig{
 		seed: *drillSeed, jobs: *drillJobs, backlog: 120, events: 100000, gap: 3 * time.Second, slots: 3, work: 500 * time.Millisecond,
 		lock: 3 * time.Second, stalled: 1500 * time.Millisecond, drain: 5 * time.Second, door: true, settle: 5 * time.Minute,
-		recover: 15 * time.Second,
+		recover: 35 * time.Second, // slots may all be waiting with results that were refused; such a wait has at most 30 s
 	}
 }
 

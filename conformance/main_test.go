@@ -1,12 +1,20 @@
 package conformance
 
 import (
+	"context"
 	"flag"
 	"os"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )
+
+// silence is a log of the Redis client that says nothing.
+type silence struct{}
+
+// Printf does nothing.
+func (silence) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == extractorWord {
@@ -14,6 +22,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 
+	redis.SetLogger(silence{}) // servers are stopped on purpose here
 	shareTheWait()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		removePrograms()

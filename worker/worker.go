@@ -25,6 +25,9 @@ const (
 	// giveBackTimeout bounds the giving back of everything: 2 s until an extractor is killed, the interruption, the
 	// release, the queue's write.
 	giveBackTimeout = 20 * time.Second
+	// drainDelay is how long an idle worker blocks on the queue. A connection that has fallen silent is found out only when that time is
+	// over: with BullMQ's 5 s the next job would wait longer than it has to.
+	drainDelay = 3 * time.Second
 	// closeTimeout bounds the last answers of the servers.
 	closeTimeout = 2 * time.Second
 )
@@ -210,6 +213,7 @@ func (w *Worker) buildQueue(id string) error {
 	o.WorkerName, o.Gate, o.Observer = id, &gate{slots: w.slots, pool: w.pool, reach: w.engine.reach, watch: w.watch}, w.watch
 	o.LockDuration, o.LockRenewTime = w.cfg.LockDuration, w.cfg.LockRenewTime
 	o.StalledInterval, o.MaxStalledCount = w.cfg.StalledInterval, w.cfg.MaxStalledCount
+	o.DrainDelay = drainDelay
 	door := &queueDoor{engine: w.engine, slots: w.slots, hold: w.hold}
 	o.OnDeferredFailure = door.deferredFailure
 	if w.protect != nil {
