@@ -144,7 +144,7 @@ func clusterBehindProxy(t *testing.T) (*kit, *proxy) {
 	k := newCluster(t)
 	p := newProxy(t, k.srv.Addr)
 
-	_, port, err := net.SplitHostPort(p.listen.Addr().String())
+	_, port, err := net.SplitHostPort(p.net.Addr())
 	k.must(err)
 	k.must(k.r.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
 	k.must(k.r.ConfigSet(t.Context(), "cluster-announce-ip", "127.0.0.1").Err())
