@@ -132,7 +132,7 @@ func (t *tool) vulnIndex(ctx context.Context) (string, error) {
 		"go", "tool", vulnMod, "indexdb", "-vulns", filepath.Join(strings.TrimSpace(source), "data", "osv"), "-out", index,
 	}}
 	if err := proc.Run(ctx, spec); err != nil {
-		return "", fmt.Errorf("%w (%v)", err, os.RemoveAll(index))
+		return "", errors.Join(err, os.RemoveAll(index))
 	}
 
 	return index, nil
