@@ -41,6 +41,9 @@ func TestWrongVariable(t *testing.T) {
 		{"no size", "POSEFLEET_MAX_INPUT_BYTES", "2 apples"},
 		{"no slots", "POSEFLEET_SLOTS", "0"},
 		{"no program", "POSEFLEET_EXTRACTOR", "/nowhere/posefleet-extract serve"},
+		{"protection required without ECS", "POSEFLEET_TASK_PROTECTION", "required"},
+		{"work directory that is none", "POSEFLEET_WORK_DIR", "/proc/self"},
+		{"traces to nowhere", "OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"},
 	}
 
 	for _, test := range tests {

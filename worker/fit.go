@@ -42,24 +42,30 @@ func FitMachine(ctx context.Context, environ map[string]string) Fit {
 
 // Share divides what there is between the worker and its extractors: a soft limit for the worker's memory, where GOMEMLIMIT does not say
 // so, and threads for each extractor, whose libraries would otherwise count the cores of the host.
-func (f Fit) Share(cfg *Config, environ map[string]string, log *slog.Logger) {
-	threads := max(1, f.Procs/max(cfg.Slots, 1))
+func (f Fit) Share(cfg *Config, environ map[string]string) {
+	threads := f.threads(cfg.Slots)
 	for _, name := range []string{"GOMAXPROCS", "OMP_NUM_THREADS"} {
 		if !has(cfg.ExtractorEnv, name) {
 			cfg.ExtractorEnv = append(cfg.ExtractorEnv, fmt.Sprintf("%s=%d", name, threads))
 		}
 	}
-	heap := f.heap(cfg.Slots)
-	if environ["GOMEMLIMIT"] == "" && heap > 0 {
+	if heap := f.heap(cfg.Slots); environ["GOMEMLIMIT"] == "" && heap > 0 {
 		debug.SetMemoryLimit(heap)
 	}
+}
+
+// Log says what Share has made of the machine.
+func (f Fit) Log(cfg *Config, log *slog.Logger) {
 	log.Info("machine", slog.Float64("cpu_limit", f.CPU), slog.Int64("memory_limit", f.Memory), slog.Int("threads", f.Procs),
-		slog.Int("threads_per_extractor", threads), slog.Int64("heap_limit", heap))
+		slog.Int("threads_per_extractor", f.threads(cfg.Slots)), slog.Int64("heap_limit", f.heap(cfg.Slots)))
 	if need := int64(cfg.Slots)*extractionBytes + leastHeap; f.Memory > 0 && need > f.Memory {
 		log.Warn("the memory limit is small for this many slots: extractors may be killed by the kernel",
 			slog.Int("slots", cfg.Slots), slog.Int64("memory_limit", f.Memory), slog.Int64("needed", need))
 	}
 }
+
+// threads is how many an extractor has.
+func (f Fit) threads(slots int) int { return max(1, f.Procs/max(slots, 1)) }
 
 // heap is the worker's part of the memory; 0 where there is no limit.
 func (f Fit) heap(slots int) int64 {

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"log/slog"
 	"slices"
 	"testing"
 )
@@ -24,7 +23,7 @@ func TestShare(t *testing.T) {
 			t.Parallel()
 			cfg := Config{Slots: tt.slots}
 			// GOMEMLIMIT is given, so that the test leaves this process as it is.
-			tt.fit.Share(&cfg, map[string]string{"GOMEMLIMIT": "off"}, slog.New(slog.DiscardHandler))
+			tt.fit.Share(&cfg, map[string]string{"GOMEMLIMIT": "off"})
 			if !slices.Equal(cfg.ExtractorEnv, []string{tt.threads, tt.omp}) {
 				t.Errorf("extractor environment %v", cfg.ExtractorEnv)
 			}

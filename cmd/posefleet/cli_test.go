@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 		{"usage hint", nil, []string{"bogus"}, 2, "(see posefleet --help)"},
 		{"unknown flag", nil, []string{"worker", "--bogus"}, 2, "--bogus"},
 		{"missing variable", good[1:], []string{"worker"}, 2, "POSEFLEET_CONTROL_URL is required"},
-		{"bad variable", append([]string{"POSEFLEET_SLOTS=x"}, good...), []string{"worker"}, 2, "POSEFLEET_SLOTS can't be read"},
+		{"bad variable", append([]string{"POSEFLEET_SLOTS=x"}, good...), []string{"worker"}, 2, "POSEFLEET_SLOTS must be a whole number"},
 		{"bad flag", good, []string{"worker", "--slots", "0"}, 2, "--slots must be"},
 		{"flag overrides variable", append([]string{"POSEFLEET_SLOTS=x"}, good...), []string{"worker", "--slots=1", "--lock-renew-time=40s"}, 2, "--lock-renew-time must be"},
 		{"bool flags", good, []string{"worker", "--no-http-enabled", "--queue-enabled=false"}, 2, "would take no work"},

@@ -40,11 +40,12 @@ func (c *workerCmd) Run(h *host) error {
 		return c.flags.explain(err)
 	}
 	log := newLogger(h.stderr, cfg.LogFormat, cfg.LogLevel)
-	fit.Share(&cfg, h.environ, log)
+	fit.Share(&cfg, h.environ)
 	w, err := worker.New(cfg, log)
 	if err != nil {
 		return c.flags.explain(err)
 	}
+	fit.Log(&cfg, log)
 	ctx, stop := context.WithCancel(h.ctx)
 	defer stop()
 	go drainOn(ctx, signals, w, log) // ends with ctx
