@@ -97,6 +97,7 @@ func (d *drill) deployWorker(e *event) { d.replace(e, 1) }
 func (d *drill) hurryWorker(e *event) { d.replace(e, 2) }
 
 func (d *drill) replace(e *event, signals int) {
+	d.thawWorker(e) // a frozen machine hears nothing
 	m := d.members[e.target]
 	m.set(memberDraining)
 	begin := time.Now()
