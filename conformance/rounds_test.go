@@ -163,8 +163,11 @@ func TestFlat(t *testing.T) {
 
 	s := newSystem(t, posefleet(t))
 	dir := t.TempDir()
+
+	const slots = 2
+
 	settings := extra{
-		"POSEFLEET_SLOTS": "2", "POSEFLEET_LOG_LEVEL": "info",
+		"POSEFLEET_SLOTS": strconv.Itoa(slots), "POSEFLEET_LOG_LEVEL": "info",
 		"POSEFLEET_EXTRACTOR": stopwatch{work: 10 * time.Millisecond, mixed: true, journal: filepath.Join(dir, "journal")}.command(),
 	}
 	w := s.startWorker("worker", settings)
@@ -174,6 +177,11 @@ func TestFlat(t *testing.T) {
 	s.checkQuiet(w)
 
 	before := w.usage(t)
+	wait.For(t, 20*time.Second, func() bool { // one that has just died may not be back yet
+		before = w.usage(t)
+
+		return before.kids == slots
+	}, "%d extractors", before.kids)
 
 	s.mixed(t, warm, *flatJobs)
 	s.checkQuiet(w)
