@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,11 @@ func (w *Worker) settle(h *hold, write func() error) (doubt bool, err error) {
 
 		doubt = doubt || uncertain(err) && !errors.Is(err, errNotSent)
 
+		if isTimeout(err) {
+			// What has silenced this connection has probably silenced the one for claims; finding out would cost the free slot a timeout.
+			w.claims.renew()
+		}
+
 		if !told {
 			told = true
 			w.log.Warn("outcome not written, trying again", slog.String("job_id", h.job.ID), slog.Any("error", err))
@@ -49,6 +55,13 @@ func (w *Worker) settle(h *hold, write func() error) (doubt bool, err error) {
 
 		h.pause(pause.pause())
 	}
+}
+
+// isTimeout tells a connection that says nothing any more from one that was refused or broken.
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+
+	return ok && timeout.Timeout()
 }
 
 func (w *Worker) writeOnce(h *hold, write func(context.Context) error) error {

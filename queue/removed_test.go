@@ -57,5 +57,7 @@ func TestDeletedAfterItsWorkerDied(t *testing.T) {
 
 	defer stop()
 
-	wait.For(t, testTimeout, func() bool { return len(k.r.Keys(ctx, "bull:q:gone-2*").Val()) == 0 && k.r.LLen(ctx, "bull:q:active").Val() == 0 })
+	wait.For(t, testTimeout, func() bool {
+		return len(k.r.Keys(ctx, "bull:q:gone-2*").Val()) == 0 && k.r.LLen(ctx, "bull:q:active").Val() == 0
+	})
 }
