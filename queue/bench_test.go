@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -13,6 +14,8 @@ import (
 var benchDir = goflag.String("queue.bench", "", "measure in full, beside Node, and write benchmarks.json, .svg and .md into this folder")
 
 var benchJobs = goflag.Int("queue.bench.jobs", 100_000, "how many jobs are added and drained with -queue.bench")
+
+var benchOnly = goflag.String("queue.bench.only", "", "measure only these parts, comma-separated, and write nothing: throughput, latency, claims, locks, idle")
 
 // benchSizes are how much is measured.
 type benchSizes struct {
@@ -43,7 +46,8 @@ var (
 // took. With it, it measures Go and Node in turns against a redis-server of the same kind each, and writes docs/benchmarks.
 func TestBench(t *testing.T) {
 	sizes := benchSmoke
-	if *benchDir != "" {
+	full := *benchDir != "" || *benchOnly != ""
+	if full {
 		sizes = benchFull
 		sizes.jobs = *benchJobs
 	} else {
@@ -51,7 +55,11 @@ func TestBench(t *testing.T) {
 	}
 
 	b := newBench(t, sizes)
-	b.report.Rows = slices.Concat(b.throughput(), b.latency(), b.claimCost(), b.renewals(), b.idleness())
+	for _, part := range b.parts() {
+		if *benchOnly == "" || slices.Contains(strings.Split(*benchOnly, ","), part.name) {
+			b.report.Rows = append(b.report.Rows, part.measure()...)
+		}
+	}
 
 	for _, r := range b.report.Rows {
 		t.Logf("%-60s bar %-22s %s", r.Name, r.Bar, r.measured())
@@ -61,7 +69,7 @@ func TestBench(t *testing.T) {
 		}
 	}
 
-	if *benchDir == "" {
+	if *benchDir == "" || *benchOnly != "" {
 		return
 	}
 
@@ -70,4 +78,14 @@ func TestBench(t *testing.T) {
 	b.must(os.WriteFile(filepath.Join(*benchDir, "benchmarks.json"), append(text, '\n'), 0o644))
 	b.must(os.WriteFile(filepath.Join(*benchDir, "benchmarks.svg"), b.report.plot(), 0o644))
 	b.must(replaceTable(filepath.Join(*benchDir, "benchmarks.md"), b.report.table()))
+}
+
+// benchPart is a part of the benchmark program.
+type benchPart struct {
+	name    string
+	measure func() []benchRow
+}
+
+func (b *bench) parts() []benchPart {
+	return []benchPart{{"throughput", b.throughput}, {"latency", b.latency}, {"claims", b.claimCost}, {"locks", b.renewals}, {"idle", b.idleness}}
 }

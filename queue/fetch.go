@@ -2,14 +2,10 @@ package queue
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -30,7 +26,8 @@ const (
 //	  -> slot taken -> claim: job -> the slot is its own; none -> slot given back
 //	  -> no slot: another door was faster; the wake-up goes back to the queue, and we wait for capacity again
 //
-// So an idle worker holds no slot, a claimed job never waits for one, and no wake-up is lost.
+// So an idle worker holds no slot, a claimed job never waits for one, and no wake-up is lost. Where the slots are the worker's own nobody
+// misses one that is held, and the claim is sent together with the wait for the marker; see awaitArmed.
 type fetcher struct {
 	w       *Worker
 	want    int       // slots of the next claim; see slots
@@ -161,6 +158,10 @@ func (f *fetcher) turn(ctx, work context.Context) error {
 		return nil
 	}
 
+	if wait := f.armed(); wait > 0 {
+		return f.awaitArmed(ctx, work, wait)
+	}
+
 	if f.drained {
 		if err := f.awaitMarker(ctx); err != nil {
 			f.drained = false // a wake-up may have been popped with the lost answer
@@ -201,84 +202,6 @@ func (f *fetcher) awaitCapacity(ctx context.Context) error {
 	defer f.w.state.set(func(s *WorkerStatus) { s.AwaitingSlot = false })
 
 	return f.w.gate.Wait(ctx)
-}
-
-// awaitMarker blocks until a job may be there or is due, for at most the drain delay; see blockTime.
-func (f *fetcher) awaitMarker(ctx context.Context) error {
-	f.w.state.set(func(s *WorkerStatus) { s.Blocked = true })
-	defer f.w.state.set(func(s *WorkerStatus) { s.Blocked = false })
-
-	for ctx.Err() == nil {
-		wait := f.blockTime(time.Now())
-		if wait <= 0 {
-			return nil
-		}
-
-		due, popped, err := f.popMarker(ctx, wait)
-		if err != nil || !popped {
-			return err
-		}
-
-		if due <= time.Now().UnixMilli() {
-			f.popped = true
-			return nil
-		}
-
-		// The delay marker is gone for everybody: waking at that time is our duty now.
-		if f.due == 0 || due < f.due {
-			f.due = due
-		}
-	}
-
-	return nil
-}
-
-// blockTime is how long to block: until the first delayed job is due, but at most maxBlock; the drain delay if none is known.
-func (f *fetcher) blockTime(now time.Time) time.Duration {
-	if f.due == 0 {
-		return max(f.w.opts.DrainDelay, minBlock)
-	}
-
-	left := time.UnixMilli(f.due).Sub(now)
-	if left <= 0 {
-		return 0
-	}
-
-	return min(max(left, minBlock), maxBlock)
-}
-
-// popMarker is one BZPOPMIN on the named connection. Its deadline is a little longer than the block, so that a half-open connection is
-// noticed.
-func (f *fetcher) popMarker(ctx context.Context, wait time.Duration) (due int64, popped bool, err error) {
-	c := f.w.block.get()
-
-	bound, cancel := context.WithTimeout(ctx, wait+blockMargin)
-	defer cancel()
-
-	timeout := strconv.FormatFloat(wait.Seconds(), 'f', 3, 64)
-
-	reply, err := c.Do(bound, "BZPOPMIN", f.w.keys.of(keyMarker), timeout).Slice()
-	if errors.Is(err, redis.Nil) {
-		return 0, false, nil
-	}
-
-	if err != nil {
-		if letDown(err) {
-			// What has silenced this connection has probably silenced the others; finding out costs a timeout each.
-			f.w.claims.renew()
-			f.w.client.renew()
-		}
-
-		return 0, false, fmt.Errorf("wait for the marker: %w", err)
-	}
-
-	if len(reply) < 3 {
-		return 0, false, fmt.Errorf("wait for the marker: %w", errBadReply)
-	}
-
-	score, _ := reply[2].(string)
-
-	return int64(number(score)), true, nil // a delay marker's score may have a fraction
 }
 
 // holdOff follows an error of BeforeClaim: the wake-up is for others, and we try again later.
@@ -350,16 +273,22 @@ func (f *fetcher) claim(ctx, work context.Context, slot Slot) error {
 		return err
 	}
 
+	f.begin(ctx, work, reply, token, sent, slots)
+
+	return nil
+}
+
+// begin starts what a claim has taken, a job in each slot.
+func (f *fetcher) begin(ctx, work context.Context, reply *taken, token string, sent time.Time, slots []Slot) {
 	f.succeed(reply)
 
-	for i := range reply.jobs[:min(len(reply.jobs), len(slots))] {
+	n := min(len(reply.jobs), len(slots))
+	for i := range n {
 		f.start(ctx, work, &claimed{job: reply.jobs[i], token: token, sent: sent}, slots[i])
 	}
 
-	releaseAll(slots[len(reply.jobs):])
+	releaseAll(slots[n:])
 	f.proceed(reply)
-
-	return nil
 }
 
 // slots adds further slots to the first one. A gate of the caller's is asked for one at a time, since what we hold for the time of a claim
@@ -394,16 +323,20 @@ func (f *fetcher) take(ctx context.Context, token string, most int) (*taken, err
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
 	defer cancel()
 
-	o := &f.w.opts
-	limitMax, limitDuration := o.Limiter.args()
-
-	reply, err := f.w.scripts.take.run(bound, f.w.claims, f.w.keys,
-		time.Now().UnixMilli(), token, o.LockDuration.Milliseconds(), o.WorkerName, limitMax, limitDuration, most)
+	reply, err := f.w.scripts.take.run(bound, f.w.claims, f.w.keys, f.takeArgs(time.Now().UnixMilli(), token, most)...)
 	if err != nil {
 		return nil, err
 	}
 
 	return parseTaken(reply)
+}
+
+// takeArgs are the arguments of take.lua.
+func (f *fetcher) takeArgs(now any, token string, most int) []any {
+	o := &f.w.opts
+	limitMax, limitDuration := o.Limiter.args()
+
+	return []any{now, token, o.LockDuration.Milliseconds(), o.WorkerName, limitMax, limitDuration, most}
 }
 
 // args are those of a script; none is "".

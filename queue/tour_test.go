@@ -260,6 +260,19 @@ func tourWorker(k *kit, o Options) {
 	_, err = newFetcher(w).findClaimed(k.t.Context(), "nobody's")
 	k.must(err)
 	stop()
+	tourIdleWorker(k, o)
+}
+
+// tourIdleWorker waits for a job with the claim behind the wait.
+func tourIdleWorker(k *kit, o Options) {
+	wo := DefaultWorkerOptions()
+	wo.Options = o
+	w, stop := k.run(wo, func(context.Context, *Job) (any, error) { return 1, nil })
+	wait.For(k.t, testTimeout, func() bool { return w.Status().Blocked }, "the worker does not wait")
+
+	q := k.queue("q")
+	k.awaitState(q, k.add(q, "n", nil, JobOptions{}), StateCompleted)
+	stop()
 }
 
 func seedReader(k *kit) {
