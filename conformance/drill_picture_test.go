@@ -93,9 +93,12 @@ func (d *drill) drawMembers(c *canvas, end time.Time) {
 
 		var path strings.Builder
 
+		last := -1.0
+
 		for _, t := range d.watch.takes {
-			if mine[t.pid] {
-				fmt.Fprintf(&path, "M%.1f %dv%d", c.x(t.at), c.y+4, 2*rowHeight-14)
+			if x := c.x(t.at); mine[t.pid] && x >= last+0.7 { // closer ones can't be told apart
+				last = x
+				fmt.Fprintf(&path, "M%.1f %dv%d", x, c.y+4, 2*rowHeight-14)
 			}
 		}
 
@@ -124,7 +127,14 @@ func (d *drill) drawCurves(c *canvas, end time.Time) {
 	for i, curve := range curves {
 		var points strings.Builder
 
+		last := -1.0
+
 		for _, s := range d.watch.samples {
+			if c.x(s.at) < last+0.9 {
+				continue
+			}
+
+			last = c.x(s.at)
 			share := min(1, float64(curve.of(s))/float64(max(1, curve.most)))
 			fmt.Fprintf(&points, "%.1f,%.1f ", c.x(s.at), float64(c.y+curveHeight)-share*curveHeight)
 		}
