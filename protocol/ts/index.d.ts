@@ -80,6 +80,10 @@ export declare function resultId(type: Result["type"], analysisId: string, epoch
  */
 export type AnalysisId = string;
 /**
+ * Degrees and their standard error, or why there are none.
+ */
+export type Angle = string | [number, number];
+/**
  * SHA-256 in hex.
  */
 export type Sha256 = string;
@@ -115,6 +119,8 @@ export type Result = PoseCompleted | PoseFailed | PoseInterrupted;
 
 export interface Payloads {
   AnalysisId: AnalysisId;
+  Angle: Angle;
+  AngleDef: AngleDef;
   Artifact: Artifact;
   ArtifactAnswer: ArtifactAnswer;
   ArtifactRequest: ArtifactRequest;
@@ -153,9 +159,39 @@ export interface Payloads {
   ReturnValue: ReturnValue;
   Sha256: Sha256;
   Share: Share;
+  Signal: Signal;
+  SignalGroup: SignalGroup;
+  Smooth: Smooth;
   Stage: Stage;
   StorageHeaders: StorageHeaders;
   Timings: Timings;
+}
+/**
+ * What an angle is.
+ */
+export interface AngleDef {
+  name: string;
+  /**
+   * joint or segment.
+   */
+  kind: string;
+  /**
+   * Names of points; several are their middle.
+   */
+  points: string[][];
+  /**
+   * @minItems 2
+   * @maxItems 2
+   */
+  range: [number, number];
+  plane: string;
+  zero: string;
+  positive: string;
+  /**
+   * Frames per real second that the angle needs.
+   */
+  minRate: number;
+  [k: string]: unknown;
 }
 /**
  * A stored pose document.
@@ -430,6 +466,10 @@ export interface Frame {
    */
   t: number;
   people: Person[];
+  /**
+   * People who have smoothed points only: there shortly before and after.
+   */
+  filled?: Person[];
   [k: string]: unknown;
 }
 export interface Person {
@@ -443,6 +483,27 @@ export interface Person {
    */
   box: [number, number, number, number];
   keypoints: Keypoint[];
+  smooth?: Smooth;
+  angles?: Angle[];
+  [k: string]: unknown;
+}
+/**
+ * Filtered points of a person beside the raw ones.
+ */
+export interface Smooth {
+  keypoints: Keypoint[];
+  /**
+   * Indices of points that were interpolated.
+   */
+  filled?: number[];
+  /**
+   * Indices of raw points that were taken for faults.
+   */
+  rejected?: number[];
+  /**
+   * Indices of points that were exchanged with those of the other side.
+   */
+  swapped?: number[];
   [k: string]: unknown;
 }
 /**
@@ -602,6 +663,7 @@ export interface PoseClip {
    */
   athlete: null | ChosenAthlete;
   frames: Frame[];
+  signal?: Signal;
   [k: string]: unknown;
 }
 export interface ClipMedia {
@@ -670,6 +732,45 @@ export interface ChosenAthlete {
   track: number;
   reason: string;
   margin: Share;
+  [k: string]: unknown;
+}
+/**
+ * How the smoothed points and the angles were made.
+ */
+export interface Signal {
+  /**
+   * A sentence for people.
+   */
+  filter: string;
+  /**
+   * Real seconds per second of the clip.
+   */
+  timeScale: number;
+  /**
+   * Frames per real second; 0 where that is unknown.
+   */
+  rate: number;
+  groups: SignalGroup[];
+  angles: AngleDef[];
+  [k: string]: unknown;
+}
+/**
+ * Points that are filtered alike.
+ */
+export interface SignalGroup {
+  name: string;
+  /**
+   * Indices into the skeleton.
+   */
+  points: number[];
+  /**
+   * Where a movement keeps 71 % of its amplitude, in real hertz; 0: not smoothed.
+   */
+  cutoffHz: number;
+  /**
+   * The longest gap that is filled, in real ms.
+   */
+  maxGapMs: number;
   [k: string]: unknown;
 }
 export interface PoseFailed {

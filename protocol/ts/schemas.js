@@ -1068,6 +1068,9 @@ exports.schemas = {
               "items": {
                 "$ref": "#/$defs/frame"
               }
+            },
+            "signal": {
+              "$ref": "#/$defs/signal"
             }
           },
           "required": [
@@ -1150,6 +1153,15 @@ exports.schemas = {
             "items": {
               "$ref": "#/$defs/keypoint"
             }
+          },
+          "smooth": {
+            "$ref": "#/$defs/smooth"
+          },
+          "angles": {
+            "type": "array",
+            "items": {
+              "$ref": "#/$defs/angle"
+            }
           }
         },
         "required": [
@@ -1173,11 +1185,205 @@ exports.schemas = {
             "items": {
               "$ref": "#/$defs/person"
             }
+          },
+          "filled": {
+            "type": "array",
+            "items": {
+              "$ref": "#/$defs/person"
+            },
+            "description": "People who have smoothed points only: there shortly before and after."
           }
         },
         "required": [
           "t",
           "people"
+        ]
+      },
+      "smooth": {
+        "title": "Smooth",
+        "description": "Filtered points of a person beside the raw ones.",
+        "type": "object",
+        "properties": {
+          "keypoints": {
+            "type": "array",
+            "items": {
+              "$ref": "#/$defs/keypoint"
+            }
+          },
+          "filled": {
+            "type": "array",
+            "items": {
+              "type": "integer",
+              "minimum": 0
+            },
+            "description": "Indices of points that were interpolated."
+          },
+          "rejected": {
+            "type": "array",
+            "items": {
+              "type": "integer",
+              "minimum": 0
+            },
+            "description": "Indices of raw points that were taken for faults."
+          },
+          "swapped": {
+            "type": "array",
+            "items": {
+              "type": "integer",
+              "minimum": 0
+            },
+            "description": "Indices of points that were exchanged with those of the other side."
+          }
+        },
+        "required": [
+          "keypoints"
+        ]
+      },
+      "angle": {
+        "title": "Angle",
+        "description": "Degrees and their standard error, or why there are none.",
+        "oneOf": [
+          {
+            "type": "string"
+          },
+          {
+            "type": "array",
+            "items": {
+              "type": "number"
+            },
+            "minItems": 2,
+            "maxItems": 2
+          }
+        ]
+      },
+      "signalGroup": {
+        "title": "SignalGroup",
+        "description": "Points that are filtered alike.",
+        "type": "object",
+        "properties": {
+          "name": {
+            "type": "string"
+          },
+          "points": {
+            "type": "array",
+            "items": {
+              "type": "integer",
+              "minimum": 0
+            },
+            "description": "Indices into the skeleton."
+          },
+          "cutoffHz": {
+            "type": "number",
+            "minimum": 0,
+            "description": "Where a movement keeps 71 % of its amplitude, in real hertz; 0: not smoothed."
+          },
+          "maxGapMs": {
+            "type": "number",
+            "minimum": 0,
+            "description": "The longest gap that is filled, in real ms."
+          }
+        },
+        "required": [
+          "name",
+          "points",
+          "cutoffHz",
+          "maxGapMs"
+        ]
+      },
+      "angleDef": {
+        "title": "AngleDef",
+        "description": "What an angle is.",
+        "type": "object",
+        "properties": {
+          "name": {
+            "type": "string"
+          },
+          "kind": {
+            "type": "string",
+            "description": "joint or segment."
+          },
+          "points": {
+            "type": "array",
+            "items": {
+              "type": "array",
+              "items": {
+                "type": "string"
+              }
+            },
+            "description": "Names of points; several are their middle."
+          },
+          "range": {
+            "type": "array",
+            "items": {
+              "type": "number"
+            },
+            "minItems": 2,
+            "maxItems": 2
+          },
+          "plane": {
+            "type": "string"
+          },
+          "zero": {
+            "type": "string"
+          },
+          "positive": {
+            "type": "string"
+          },
+          "minRate": {
+            "type": "number",
+            "minimum": 0,
+            "description": "Frames per real second that the angle needs."
+          }
+        },
+        "required": [
+          "name",
+          "kind",
+          "points",
+          "range",
+          "plane",
+          "zero",
+          "positive",
+          "minRate"
+        ]
+      },
+      "signal": {
+        "title": "Signal",
+        "description": "How the smoothed points and the angles were made.",
+        "type": "object",
+        "properties": {
+          "filter": {
+            "type": "string",
+            "description": "A sentence for people."
+          },
+          "timeScale": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "description": "Real seconds per second of the clip."
+          },
+          "rate": {
+            "type": "number",
+            "minimum": 0,
+            "description": "Frames per real second; 0 where that is unknown."
+          },
+          "groups": {
+            "type": "array",
+            "items": {
+              "$ref": "#/$defs/signalGroup"
+            }
+          },
+          "angles": {
+            "type": "array",
+            "items": {
+              "$ref": "#/$defs/angleDef"
+            }
+          }
+        },
+        "required": [
+          "filter",
+          "timeScale",
+          "rate",
+          "groups",
+          "angles"
         ]
       }
     }
