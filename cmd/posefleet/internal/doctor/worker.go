@@ -48,7 +48,6 @@ func (w Worker) areas() []area {
 		{w.decoder(), "EXTRACTOR"},
 		{w.extractor(), "EXTRACTOR"},
 		{w.workDir(), "WORK_DIR SLOTS MAX_INPUT_BYTES"},
-		{w.protection(), "TASK_PROTECTION"},
 	})...)
 }
 
@@ -144,17 +143,5 @@ func (w Worker) extractor() area {
 func (w Worker) workDir() area {
 	return area{"work dir", w.Timeout, func(context.Context) []Finding {
 		return examineWorkDir(w.Config.WorkDir, w.Config.Slots, int64(w.Config.MaxInput))
-	}}
-}
-
-// protection is only worth a line where it can't work.
-func (w Worker) protection() area {
-	return area{"task protection", w.Timeout, func(context.Context) []Finding {
-		if w.Config.TaskProtection != worker.ProtectionRequired || w.Config.ECSAgentURI != "" {
-			return nil
-		}
-
-		return []Finding{warning("task protection", "set POSEFLEET_TASK_PROTECTION=auto, or run as an ECS task with an agent that offers it",
-			"POSEFLEET_TASK_PROTECTION is required, but there is no ECS agent (ECS_AGENT_URI) to ask: scale-in will end busy workers")}
 	}}
 }

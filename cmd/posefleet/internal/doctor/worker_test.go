@@ -90,13 +90,13 @@ func TestWorker(t *testing.T) {
 
 	text := all.String()
 
-	for _, word := range []string{"POSEFLEET_WORKER_SECRET is not valid", "POSEFLEET_STORAGE_HOSTS is required", "ok    redis:", "ok    extractor:", "warn  task protection:"} {
+	for _, word := range []string{"POSEFLEET_WORKER_SECRET is not valid", "POSEFLEET_STORAGE_HOSTS is required", "ok    redis:", "ok    extractor:", "POSEFLEET_TASK_PROTECTION is required, and there is no ECS agent"} {
 		if !strings.Contains(text, word) {
 			t.Errorf("%q is not in\n%s", word, text)
 		}
 	}
 
-	if strings.Contains(text, "signature:") || strings.Contains(text, "storage hosts:") || strings.Contains(text, "canary") || sum.Failed != 2 {
+	if strings.Contains(text, "signature:") || strings.Contains(text, "storage hosts:") || strings.Contains(text, "canary") || sum.Failed != 3 {
 		t.Errorf("%+v\n%s", sum, text)
 	}
 }
