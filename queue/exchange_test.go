@@ -240,8 +240,8 @@ func TestChainsObey(t *testing.T) {
 	w.Resume()
 	settled(3)
 
-	go ends(3) // of the jobs that run; no other follows
-
+	w.Drain()
+	ends(3) // of the jobs that run; no other follows
 	stop()
 
 	c, err := q.Counts(t.Context())
