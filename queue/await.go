@@ -117,6 +117,16 @@ func (f *fetcher) armed() time.Duration {
 // that a job that comes to an idle worker costs one way instead of three. A wait that ends for nothing ends with a claim for nothing,
 // which is the look at due jobs that a worker owes anyway.
 func (f *fetcher) awaitArmed(ctx, work context.Context, wait time.Duration) error {
+	f.w.state.set(func(s *WorkerStatus) { s.Blocked = true })
+	defer f.w.state.set(func(s *WorkerStatus) { s.Blocked = false })
+
+	// The client first: who forbids claims after the looks below interrupts this one.
+	c := f.w.block.get()
+
+	if f.w.brake.on() {
+		return nil
+	}
+
 	slot, ok := f.w.gate.TryClaim()
 	if !ok {
 		return f.giveWay(ctx)
@@ -124,22 +134,9 @@ func (f *fetcher) awaitArmed(ctx, work context.Context, wait time.Duration) erro
 
 	token, sent := f.w.newToken(), time.Now()
 
-	reply, err := f.popAndTake(ctx, wait, token)
+	reply, err := f.popAndTake(ctx, c, wait, token)
 	if reply == nil {
-		slot.Release()
-
-		f.drained = false
-
-		if uncertain(err) {
-			f.w.doubts.add(token)
-		}
-
-		if f.w.brake.paused() {
-			f.popped = true // the pause has cut the connection; a wake-up may have been popped with the lost answer
-			return nil
-		}
-
-		return err
+		return f.unarmed(ctx, work, token, slot, err)
 	}
 
 	f.begin(ctx, work, reply, token, sent, []Slot{slot})
@@ -147,15 +144,45 @@ func (f *fetcher) awaitArmed(ctx, work context.Context, wait time.Duration) erro
 	return nil
 }
 
-// popAndTake sends both. No answer and no error: the server does not know the script yet, the next claim teaches it.
-func (f *fetcher) popAndTake(ctx context.Context, wait time.Duration, token string) (*taken, error) {
-	f.w.state.set(func(s *WorkerStatus) { s.Blocked = true })
-	defer f.w.state.set(func(s *WorkerStatus) { s.Blocked = false })
+// unarmed follows an armed wait without an answer.
+func (f *fetcher) unarmed(ctx, work context.Context, token string, slot Slot, err error) error {
+	f.drained = false
 
+	if err == nil {
+		slot.Release()
+		return nil
+	}
+
+	if !uncertain(err) || !f.w.interrupted.Swap(false) {
+		slot.Release()
+
+		if uncertain(err) {
+			f.w.doubts.add(token)
+		}
+
+		return f.silenced(err)
+	}
+
+	// Cut by ourselves. There may be no slot and no claim for long now, so that what was under way goes back at once.
+	f.popped = true // maybe, with the lost answer
+
+	found, err := f.reclaim(endedContext(), work, token, slot)
+	if !found {
+		f.w.doubts.add(token)
+	}
+
+	if err != nil {
+		return err
+	}
+
+	return f.rewake(ctx)
+}
+
+// popAndTake sends both. No answer and no error: the server does not know the script yet, the next claim teaches it.
+func (f *fetcher) popAndTake(ctx context.Context, c redis.UniversalClient, wait time.Duration, token string) (*taken, error) {
 	bound, cancel := context.WithTimeout(ctx, wait+blockMargin)
 	defer cancel()
 
-	c := f.w.block.get()
 	both := c.Pipeline()
 	pop := both.Do(bound, f.pop(wait)...)
 	// The time is the server's: nobody knows now when the claim will be made.
@@ -170,8 +197,13 @@ func (f *fetcher) popAndTake(ctx context.Context, wait time.Duration, token stri
 	}
 
 	if err != nil {
-		return nil, f.silenced(err)
+		return nil, err
 	}
 
-	return parseTaken(reply)
+	got, err := parseTaken(reply)
+	if refused := pop.Err(); err == nil && len(got.jobs) == 0 && refused != nil && !errors.Is(refused, redis.Nil) {
+		return nil, refused // there was no wait: the next one is not to follow at once
+	}
+
+	return got, err
 }

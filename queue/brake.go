@@ -67,8 +67,15 @@ func (w *Worker) Pause() {
 	}
 
 	w.brake.resumed = make(chan struct{})
-	// Interrupts the fetcher if it blocks: a wake-up that comes meanwhile is another worker's.
-	w.block.renew()
+	w.interrupt() // a job that comes meanwhile is another worker's
+}
+
+// interrupt ends the fetcher's wait, if it waits: what was right when it began is not any more. The caller has made that known already.
+func (w *Worker) interrupt() {
+	if w.state.snapshot().Blocked {
+		w.interrupted.Store(true)
+		w.block.renew()
+	}
 }
 
 // Resume ends Pause.
@@ -94,6 +101,10 @@ func (w *Worker) SetConcurrency(n int) error {
 
 	w.slots.Resize(n)
 
+	if w.slots.surplus() > 0 {
+		w.interrupt() // the wait may hold a slot that is none any more
+	}
+
 	return nil
 }
 
@@ -106,7 +117,8 @@ func (w *Worker) limitFor(d time.Duration) {
 	w.brake.mu.Lock()
 	defer w.brake.mu.Unlock()
 
-	if until := time.Now().Add(d); until.After(w.brake.until) {
+	if until := time.Now().Add(d); d > 0 && until.After(w.brake.until) {
 		w.brake.until = until
+		w.interrupt()
 	}
 }

@@ -165,11 +165,11 @@ func (f *fetcher) turn(ctx, work context.Context) error {
 	if f.drained {
 		if err := f.awaitMarker(ctx); err != nil {
 			f.drained = false // a wake-up may have been popped with the lost answer
-			if !f.w.brake.paused() {
+			if !f.w.interrupted.Swap(false) {
 				return err
 			}
 
-			f.popped = true // the pause has cut the connection
+			f.popped = true
 		}
 	}
 
@@ -511,19 +511,23 @@ func (f *fetcher) leave(work context.Context) {
 
 // giveBackDoubtful puts back what claims without an answer may have taken.
 func (f *fetcher) giveBackDoubtful(work context.Context) {
-	// The ended context makes start put the job back.
-	ended, cancel := context.WithCancel(context.WithoutCancel(work))
-	cancel()
-
 	f.open = append(f.open, f.w.doubts.fetch()...)
 
 	for _, d := range f.open {
 		if slot, ok := f.w.gate.TryClaim(); ok {
-			_, _ = f.reclaim(ended, work, d.token, slot) // else stalled handling has it
+			_, _ = f.reclaim(endedContext(), work, d.token, slot) // else stalled handling has it
 		}
 	}
 
 	f.open = nil
+}
+
+// endedContext is one that makes start put a job back.
+func endedContext() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+
+	return ctx
 }
 
 func (f *fetcher) succeed(reply *taken) {

@@ -172,6 +172,8 @@ func (w *Worker) putBack(h *hold) Outcome {
 func (w *Worker) limit(h *hold, pause time.Duration) Outcome {
 	var left int64
 
+	w.limitFor(pause) // before the job is back: a free slot of ours would take it at once
+
 	err := w.move(h, func(ctx context.Context) (err error) {
 		if pause > 0 {
 			err = w.client.get().Set(ctx, w.keys.of(keyLimiter), manualLimit, max(pause, time.Millisecond)).Err()

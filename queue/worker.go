@@ -156,6 +156,8 @@ type Worker struct {
 	heldBack atomic.Bool // the last claim met a used-up global concurrency
 	brake    brake
 	slots    *Slots // the gate, if it is the worker's own
+	// interrupted: the fetcher's wait was cut by ourselves, its error is no trouble.
+	interrupted atomic.Bool
 }
 
 // WorkerStatus is a moment in a worker's life.
