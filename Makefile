@@ -44,6 +44,10 @@ drill: ## run a fleet under load and faults (ARGS="-jobs 10000 -seed 2" for a lo
 bench: ## run the benchmarks (PKG=./queue/... for some)
 	@$(DEV) bench $(PKG)
 
+.PHONY: eval
+eval: ## measure how good the poses are, against pictures and clips with truth
+	@$(DEV) eval
+
 .PHONY: image
 image: ## build the container image with docker or buildah
 	@$(DEV) image

@@ -29,6 +29,7 @@ func commands() []command {
 		{"race", "", "run the tests of the pure Go packages under the race detector", (*tool).race},
 		{"drill", "[-jobs N] [-seed N]", "run a fleet under load and faults, and hold its ledger against what is promised", (*tool).drill},
 		{"bench", "[PACKAGE…]", "run the benchmarks", (*tool).bench},
+		{"eval", "[FLAG…]", "measure how good the poses are, against pictures and clips with truth (-help for its flags)", (*tool).eval},
 		{"assets", "DIR [onnxruntime]", "make an assets directory (models, inference library) at DIR", (*tool).assets},
 		{"image", "", "build the container image with docker or buildah", (*tool).image},
 		{"image-check", "[built]", "build the image without an engine, run the programs from it, print its sizes (root)", (*tool).imageCheck},
