@@ -127,14 +127,14 @@ func (s Source) csvSignal(b []byte, p Person) []byte {
 
 // mark is what was done to a point, a letter each.
 func (s *Smooth) mark(point int) string {
-	out := ""
+	var out []byte
 	for _, m := range []struct {
-		letter string
+		letter byte
 		list   []int
-	}{{"f", s.Filled}, {"r", s.Rejected}, {"s", s.Swapped}} {
+	}{{'f', s.Filled}, {'r', s.Rejected}, {'s', s.Swapped}} {
 		if slices.Contains(m.list, point) {
-			out += m.letter
+			out = append(out, m.letter)
 		}
 	}
-	return out
+	return string(out)
 }

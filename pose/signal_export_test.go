@@ -43,7 +43,10 @@ func TestSmoothedPointsStandBesideRawOnesInTheDocument(t *testing.T) {
 	t.Parallel()
 	s := refined()
 	var frames []pose.Frame
-	for f := range s.Frames() {
+	for f, err := range s.Frames() {
+		if err != nil {
+			t.Fatal(err)
+		}
 		frames = append(frames, f)
 	}
 	text := document(t, pose.Head{Skeleton: s.Skeleton}, s.Clip, frames...)

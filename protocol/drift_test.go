@@ -47,6 +47,10 @@ var lenient = map[string]string{
 	"door-request.v":                 "as job.v",
 	"claim.clips[].expiresAt":        "a claim without it can be used: nobody judges by it",
 	"pose.clips[].media.sizeChanges": "older documents do not have it",
+
+	"pose.clips[].frames[].filled[].score":     "the encoder writes none for a person who is filled in",
+	"pose.clips[].frames[].filled[].box":       "as the score",
+	"pose.clips[].frames[].filled[].keypoints": "as the score",
 }
 
 // opaque are places where the Go type hands the JSON through, or has a form of its own.

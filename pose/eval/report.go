@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"math"
+	"strconv"
 	"strings"
 )
 

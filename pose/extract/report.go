@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/posefleet/posefleet/pose"
@@ -63,7 +64,9 @@ func writePage(path string, page report.Page) error {
 }
 
 // WriteReportOf writes a report without a clip: the skeletons alone.
-func WriteReportOf(path string, s pose.Source, model pose.ModelInfo) error { return writePage(path, Page(s, model)) }
+func WriteReportOf(path string, s pose.Source, model pose.ModelInfo) error {
+	return writePage(path, Page(s, model))
+}
 
 // copy makes a small copy of the clip in o.Dir that browsers play, with the frames' true times.
 func (c *Clip) copy(ctx context.Context, o ReportOptions) (*os.File, error) {
@@ -88,7 +91,7 @@ func Page(s pose.Source, model pose.ModelInfo) report.Page {
 		p.Facts = append(p.Facts, report.Fact{Name: "Athlete", Value: fmt.Sprintf("#%d: %s", a.Track, a.Reason)})
 	}
 	if len(m.Cuts) > 0 {
-		p.Facts = append(p.Facts, report.Fact{Name: "Cuts", Value: fmt.Sprint(len(m.Cuts))})
+		p.Facts = append(p.Facts, report.Fact{Name: "Cuts", Value: strconv.Itoa(len(m.Cuts))})
 	}
 	if m.Partial {
 		p.Facts = append(p.Facts, report.Fact{Name: "Damage", Value: "the clip is damaged or cut off: frames are missing"})
@@ -112,7 +115,7 @@ func rates(m pose.Media) string {
 	if m.VariableRate {
 		text += ", variable"
 	}
-	if m.FPS.Capture != nil && math.Abs(*m.FPS.Capture / *m.FPS.Average-1) > 0.1 {
+	if m.FPS.Capture != nil && math.Abs(*m.FPS.Capture / *m.FPS.Average - 1) > 0.1 {
 		text += fmt.Sprintf("; captured at %.4g", *m.FPS.Capture)
 	}
 	return text

@@ -148,8 +148,12 @@ func parts() (script, style string, err error) {
 		name string
 		to   *strings.Builder
 	}{
-		{player.Files, "pose.js", &js}, {player.Files, "player.js", &js}, {files, "static/curves.js", &js}, {files, "static/report.js", &js},
-		{player.Files, "page.css", &css}, {files, "static/report.css", &css},
+		{player.Files, "pose.js", &js},
+		{player.Files, "player.js", &js},
+		{files, "static/curves.js", &js},
+		{files, "static/report.js", &js},
+		{player.Files, "page.css", &css},
+		{files, "static/report.css", &css},
 	} {
 		body, err := f.from.ReadFile(f.name)
 		if err != nil {

@@ -136,6 +136,7 @@ export interface Payloads {
   ExtractorJob: ExtractorJob;
   ExtractorProgress: ExtractorProgress;
   ExtractorResult: ExtractorResult;
+  FilledPerson: FilledPerson;
   Frame: Frame;
   HttpUrl: HttpUrl;
   JobData: JobData;
@@ -460,29 +461,20 @@ export interface ExtractorResult {
   clips: ResultClip[];
   [k: string]: unknown;
 }
-export interface Frame {
-  /**
-   * ms from the first shown frame.
-   */
-  t: number;
-  people: Person[];
-  /**
-   * People who have smoothed points only: there shortly before and after.
-   */
-  filled?: Person[];
-  [k: string]: unknown;
-}
-export interface Person {
+/**
+ * Somebody whom the frame lacks and who was there shortly before and after: smoothed points only.
+ */
+export interface FilledPerson {
   track: number;
-  score: Share;
+  score?: Share;
   /**
    * x, y, width, height.
    *
    * @minItems 4
    * @maxItems 4
    */
-  box: [number, number, number, number];
-  keypoints: Keypoint[];
+  box?: [number, number, number, number];
+  keypoints?: Keypoint[];
   smooth?: Smooth;
   angles?: Angle[];
   [k: string]: unknown;
@@ -504,6 +496,30 @@ export interface Smooth {
    * Indices of points that were exchanged with those of the other side.
    */
   swapped?: number[];
+  [k: string]: unknown;
+}
+export interface Frame {
+  /**
+   * ms from the first shown frame.
+   */
+  t: number;
+  people: Person[];
+  filled?: FilledPerson[];
+  [k: string]: unknown;
+}
+export interface Person {
+  track: number;
+  score: Share;
+  /**
+   * x, y, width, height.
+   *
+   * @minItems 4
+   * @maxItems 4
+   */
+  box: [number, number, number, number];
+  keypoints: Keypoint[];
+  smooth?: Smooth;
+  angles?: Angle[];
   [k: string]: unknown;
 }
 /**

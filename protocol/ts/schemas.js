@@ -1189,9 +1189,8 @@ exports.schemas = {
           "filled": {
             "type": "array",
             "items": {
-              "$ref": "#/$defs/person"
-            },
-            "description": "People who have smoothed points only: there shortly before and after."
+              "$ref": "#/$defs/filledPerson"
+            }
           }
         },
         "required": [
@@ -1385,6 +1384,47 @@ exports.schemas = {
           "groups",
           "angles"
         ]
+      },
+      "filledPerson": {
+        "title": "FilledPerson",
+        "type": "object",
+        "properties": {
+          "track": {
+            "type": "integer",
+            "minimum": 1
+          },
+          "score": {
+            "$ref": "common.json#/$defs/share"
+          },
+          "box": {
+            "type": "array",
+            "items": {
+              "type": "number"
+            },
+            "minItems": 4,
+            "maxItems": 4,
+            "description": "x, y, width, height."
+          },
+          "keypoints": {
+            "type": "array",
+            "items": {
+              "$ref": "#/$defs/keypoint"
+            }
+          },
+          "smooth": {
+            "$ref": "#/$defs/smooth"
+          },
+          "angles": {
+            "type": "array",
+            "items": {
+              "$ref": "#/$defs/angle"
+            }
+          }
+        },
+        "required": [
+          "track"
+        ],
+        "description": "Somebody whom the frame lacks and who was there shortly before and after: smoothed points only."
       }
     }
   },
