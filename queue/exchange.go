@@ -252,8 +252,7 @@ func (x *exchange) deal(batch []*final, answers []any, got *taken, token string,
 	}
 
 	for i, e := range batch {
-		if code, _ := answers[i].(int64); code < 0 {
-			e.err = &ScriptError{Code: Code(code), Op: "finish", JobID: e.h.job.ID}
+		if e.err = e.answer(answers[i]); e.err != nil {
 			continue
 		}
 
@@ -262,4 +261,22 @@ func (x *exchange) deal(batch []*final, answers []any, got *taken, token string,
 			jobs = jobs[1:]
 		}
 	}
+}
+
+// answer reads one answer of finish.lua.
+func (e *final) answer(answer any) error {
+	switch v := answer.(type) {
+	case int64:
+		if v < 0 {
+			return &ScriptError{Code: Code(v), Op: "finish", JobID: e.h.job.ID}
+		}
+
+		return nil
+	case []any:
+		if len(v) == 2 {
+			return fmt.Errorf("finish job %s: %v", e.h.job.ID, v[1]) //nolint:err113 // words of Redis
+		}
+	}
+
+	return fmt.Errorf("finish job %s: %w: %T", e.h.job.ID, errBadReply, answer)
 }

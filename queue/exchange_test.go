@@ -119,6 +119,40 @@ func TestRefusedFinishAmongOthers(t *testing.T) {
 	}
 }
 
+// A job whose end breaks the script, here by a parent that is none, does not make its neighbours end twice.
+func TestBrokenFinishAmongOthers(t *testing.T) {
+	t.Parallel()
+
+	k := newKit(t)
+	q, w := k.queue("q"), k.worker("q")
+	k.plainJobs(q, 3)
+	k.must(k.r.Set(t.Context(), "bull:q:p1:dependencies", "no set", 0).Err())
+	k.must(k.r.HSet(t.Context(), "bull:q:p1", "name", "p").Err())
+	k.must(k.r.HSet(t.Context(), "bull:q:2", "parentKey", "bull:q:p1", "parent", `{"id":"p1","queueKey":"bull:q"}`).Err())
+
+	batch := make([]*final, 3)
+	for i := range batch {
+		batch[i] = k.take(w, "t").final(keyCompleted, []byte("1"), nil, nil)
+	}
+
+	k.must(w.exchange.call(batch))
+
+	for i, e := range batch {
+		if broken := i == 1; (e.err != nil) != broken || isRefusal(e.err) {
+			t.Errorf("outcome %d: %v", i, e.err)
+		}
+	}
+
+	if c, err := q.Counts(t.Context()); err != nil || c.Completed != 2 || c.Active != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+
+	// Alone it is the call's fault, which is not known from one of Redis itself.
+	if err := w.exchange.call(batch[1:2]); err == nil && batch[1].err == nil {
+		t.Error("the broken job has ended")
+	}
+}
+
 // tallyGate counts the jobs that went through it.
 type tallyGate struct {
 	*Slots

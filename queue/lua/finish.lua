@@ -12,7 +12,7 @@
 --          else "state count age limit attempts n", state c(ompleted) or f(ailed), "-" = no such rule, and n extra values: fields
 --          of the job, name, value, …
 -- Returns  {{an answer for each job}, answer of take() or nothing}; an answer is 0 | -1 no such job | -2 no lock | -3 not active |
---          -4 pending children | -6 another's lock | -9 failed children
+--          -4 pending children | -6 another's lock | -9 failed children | {"error", text}
 local q, points = KEYS[1], tonumber(ARGV[1])
 
 -- What many jobs have in common is written once, in the order of the jobs: kept are those that are completed without a rule.
@@ -227,17 +227,26 @@ local function finish(e, owner)
   return 0
 end
 
-local batch, answers, ended, at = {}, {}, 0, 9
+local batch, answers, ended, at, fault = {}, {}, 0, 9, nil
 while at <= #ARGV do
   batch[#batch + 1], at = read(at)
 end
 look_ahead(batch)
 read_active(batch)
 for i, e in ipairs(batch) do
-  answers[i] = finish(e, owners[i])
-  if answers[i] == 0 then
+  local ok, answer = pcall(finish, e, owners[i])
+  if not ok then
+    fault = fault or answer
+    answer = { "error", type(answer) == "table" and answer.err or tostring(answer) }
+  end
+  answers[i] = answer
+  if answer == 0 then
     ended = ended + 1
   end
+end
+-- A fault of one, a parent that is no hash, is its own; what befalls all, a Redis that takes no writes, is the call's.
+if fault and ended == 0 then
+  error(fault, 0)
 end
 flush()
 
