@@ -186,7 +186,10 @@ func (w *Worker) limit(h *hold, pause time.Duration) Outcome {
 
 		return err
 	})
-	w.limitFor(max(pause, time.Duration(left)*time.Millisecond))
+	if pause <= 0 {
+		// With a pause of its own, what is left of the key may be an ordinary window that another start has opened meanwhile.
+		w.limitFor(time.Duration(left) * time.Millisecond)
+	}
 
 	if err != nil {
 		return w.unwritten(h, err)

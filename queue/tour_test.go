@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/posefleet/posefleet/internal/wait"
@@ -263,15 +264,36 @@ func tourWorker(k *kit, o Options) {
 	tourIdleWorker(k, o)
 }
 
-// tourIdleWorker waits for a job with the claim behind the wait.
+// tourIdleWorker takes several jobs at once, and then waits for one with the claim behind the wait.
 func tourIdleWorker(k *kit, o Options) {
-	wo := DefaultWorkerOptions()
-	wo.Options = o
-	w, stop := k.run(wo, func(context.Context, *Job) (any, error) { return 1, nil })
-	wait.For(k.t, testTimeout, func() bool { return w.Status().Blocked }, "the worker does not wait")
+	const slots = 4
 
-	q := k.queue("q")
-	k.awaitState(q, k.add(q, "n", nil, JobOptions{}), StateCompleted)
+	q := k.queue("burst")
+	k.plainJobs(q, 3*slots)
+
+	wo := DefaultWorkerOptions()
+	wo.Options, wo.Name, wo.Concurrency = o, "burst", slots
+
+	var running sync.WaitGroup
+
+	running.Add(slots)
+
+	var started atomic.Int32
+
+	w, stop := k.run(wo, func(context.Context, *Job) (any, error) {
+		// The first ones wait for each other, so that claims fill the slots and not finishes.
+		if started.Add(1) <= slots {
+			running.Done()
+			running.Wait()
+		}
+
+		return 1, nil
+	})
+
+	wait.For(k.t, testTimeout, func() bool { return started.Load() == 3*slots && w.Status().Blocked }, "the worker does not wait")
+	k.add(q, "n", nil, JobOptions{})
+	// Looking at its state would count as something that a worker does.
+	wait.For(k.t, testTimeout, func() bool { return started.Load() == 3*slots+1 }, "the job has not begun")
 	stop()
 }
 
