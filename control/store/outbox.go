@@ -108,9 +108,9 @@ func (t *tx) requeue(a Analysis) error {
 
 // event adds a line to the timeline.
 func (t *tx) event(e Event) error {
-	return t.run(`INSERT INTO events (analysis_id, at, kind, epoch, worker_id, source, job_id, attempt, detail)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, e.AnalysisID, millis(t.now), e.Kind, e.Epoch,
-		e.Holder.WorkerID, string(e.Holder.Source), e.Holder.JobID, e.Holder.Attempt, e.Detail)
+	return t.run(`INSERT INTO events (analysis_id, at, kind, epoch, worker_id, source, job_id, attempt, detail, actor)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, e.AnalysisID, millis(t.now), e.Kind, e.Epoch,
+		e.Holder.WorkerID, string(e.Holder.Source), e.Holder.JobID, e.Holder.Attempt, e.Detail, e.Actor)
 }
 
 // timelineLimit bounds what a page has to show of an analysis that was started again and again.
@@ -118,7 +118,7 @@ const timelineLimit = 500
 
 // Timeline reads the events of an analysis, oldest first.
 func (s *sqlStore) Timeline(ctx context.Context, id string) ([]Event, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT id, analysis_id, at, kind, epoch, worker_id, source, job_id, attempt, detail FROM
+	rows, err := s.reader.QueryContext(ctx, `SELECT id, analysis_id, at, kind, epoch, worker_id, source, job_id, attempt, detail, actor FROM
 		(SELECT * FROM events WHERE analysis_id = $1 ORDER BY id DESC LIMIT $2) AS newest ORDER BY id`, id, timelineLimit)
 	if err != nil {
 		return nil, fmt.Errorf("read timeline: %w", err)
@@ -127,7 +127,7 @@ func (s *sqlStore) Timeline(ctx context.Context, id string) ([]Event, error) {
 		var e Event
 		var at int64
 		var source string
-		err := r.Scan(&e.ID, &e.AnalysisID, &at, &e.Kind, &e.Epoch, &e.Holder.WorkerID, &source, &e.Holder.JobID, &e.Holder.Attempt, &e.Detail)
+		err := r.Scan(&e.ID, &e.AnalysisID, &at, &e.Kind, &e.Epoch, &e.Holder.WorkerID, &source, &e.Holder.JobID, &e.Holder.Attempt, &e.Detail, &e.Actor)
 		e.At, e.Holder.Source = fromMillis(at), protocol.Source(source)
 
 		return e, err

@@ -163,6 +163,8 @@ const (
 	DispatchSubmitted   DispatchReason = "submitted"
 	DispatchInterrupted DispatchReason = "interrupted"
 	DispatchLeaseLapsed DispatchReason = "lease_lapsed"
+	// DispatchRetried: a person wants a failed analysis to run again.
+	DispatchRetried DispatchReason = "retried"
 )
 
 // OutboxKind is what the relay does with an outbox row.
@@ -176,6 +178,8 @@ const (
 	OutboxSettled OutboxKind = "settled"
 	// OutboxNotice: tell the customer. The notice of a round has one id, whenever and however often it is sent.
 	OutboxNotice OutboxKind = "notice"
+	// OutboxRenotice: tell the customer again, because a person asked for it.
+	OutboxRenotice OutboxKind = "renotice"
 )
 
 // OutboxEntry is an intent that was written together with the state that asks for it.
@@ -198,6 +202,8 @@ type Event struct {
 	Epoch      int64
 	Holder     Holder
 	Detail     string
+	// Actor is the person who did it, or "" where nobody was asked.
+	Actor string
 }
 
 // Kinds of events.
@@ -217,12 +223,21 @@ const (
 	EventCancelled        = "cancelled"
 	EventResultConceded   = "result_conceded"
 	EventResultSuperseded = "result_superseded"
+	EventRetried          = "retried"
+	EventRedelivered      = "redelivered"
 )
 
-// PageRequest asks for a page of analyses, newest first. Cursor is empty or the Next of the page before.
+// PageRequest asks for a page of analyses, newest first; with IDPrefix in the order of their ids. Cursor is empty or the Next of the
+// page before. Empty filters let everything through. One filter reads what it shows by an index; of two, one is applied to what the
+// other finds.
 type PageRequest struct {
 	Limit  int
 	Cursor string
+	Status Status
+	// Account is who pays.
+	Account string
+	// IDPrefix is how the analysis's id begins.
+	IDPrefix string
 }
 
 // Page is a page of analyses. Next is empty on the last one.
