@@ -83,6 +83,11 @@ func Run(t *testing.T, open Opener) {
 		"secret":                    testSecret,
 		"cancelled context":         testCancelledContext,
 		"timeline":                  testTimeline,
+		"fleet lease":               testFleetLease,
+		"fleet lease in parallel":   testFleetLeaseParallel,
+		"fleet demand":              testFleetDemand,
+		"fleet decisions":           testFleetDecisions,
+		"fleet history is bounded":  testFleetHistory,
 		"random histories":          testHistories,
 	} {
 		t.Run(name, func(t *testing.T) {
