@@ -46,7 +46,7 @@ func (t *tx) grant(a Analysis, h Holder, event string) (Grant, error) {
 	}
 	if event == EventReopened {
 		a.Round++
-		if err := t.reserve(a.ID, a.Account, a.Round, true); err != nil {
+		if err := errors.Join(t.reserve(a.ID, a.Account, a.Round, true), t.reopenRun(a.ID, a.Round)); err != nil {
 			return Grant{}, err
 		}
 	}

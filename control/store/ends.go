@@ -9,17 +9,31 @@ import (
 )
 
 // end has the effects of a decision, in the transaction that made it: the credit of the round is kept or given back, the customer is
-// told, and whoever waits is woken. Each happens once per round, however the decision came about.
+// told, and whoever waits is woken. Each happens once per round, however the decision came about. A round with a run leaves the notice
+// to the run, which has things to do before it.
 func (t *tx) end(id string, round int64, status Status) error {
 	credit := t.refund
 	if status == StatusDelivered {
 		credit = t.settle
 	}
+	if err := credit(id, round); err != nil {
+		return err
+	}
+	running, err := t.decideRun(id, round, status)
+	if err == nil && !running {
+		err = t.notice(id, round, status)
+	}
+
+	return errors.Join(err, t.enqueueRound(id, OutboxSettled, string(status), round))
+}
+
+// notice writes the notice of a round, once.
+func (t *tx) notice(id string, round int64, status Status) error {
 	_, _, err := t.once(roundKey(id, EffectNotice, round), nil, string(status), func() error {
 		return t.enqueueRound(id, OutboxNotice, string(status), round)
 	})
 
-	return errors.Join(credit(id, round), err, t.enqueueRound(id, OutboxSettled, string(status), round))
+	return err
 }
 
 // ExpireUploads cancels analyses that were created before the given time and never submitted, with their refunds, at most limit, and

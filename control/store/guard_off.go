@@ -7,4 +7,5 @@ const (
 	completedCounts = `$2 >= 0`
 	othersCount     = `$2 >= 0`
 	creditOpen      = `state <> ''`
+	stageAhead      = `$3 >= 0`
 )

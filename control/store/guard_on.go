@@ -11,4 +11,6 @@ const (
 	othersCount = `status IN ('queued', 'processing') AND epoch = $2`
 	// creditOpen: a credit is settled or refunded, never both.
 	creditOpen = `state = 'reserved'`
+	// stageAhead: a stage of a run has its effects once.
+	stageAhead = `stage < $3`
 )

@@ -56,7 +56,7 @@ type TableSize struct {
 // Sizes measures the tables. It reads them whole: a tool for people, not for a metric.
 func (s *sqlStore) Sizes(ctx context.Context) ([]TableSize, error) {
 	var all []TableSize
-	for _, table := range []string{"analyses", "accounts", "artifacts", "credits", "events", "executions", "ledger", "outbox", "webhook_ids"} {
+	for _, table := range []string{"analyses", "accounts", "artifacts", "credits", "events", "executions", "ledger", "outbox", "runs", "webhook_ids"} {
 		size := TableSize{Table: table}
 		query := `SELECT count(*), (` + strings.ReplaceAll(s.sizeOf, "?", table) + `) FROM ` + table
 		if err := s.reader.QueryRowContext(ctx, query).Scan(&size.Rows, &size.Bytes); err != nil {

@@ -57,11 +57,15 @@ func (s *sqlStore) Outbox(ctx context.Context, limit int, kinds ...OutboxKind) (
 func (s *sqlStore) OutboxDone(ctx context.Context, e OutboxEntry) error {
 	return s.write(ctx, "outbox done", func(t *tx) error {
 		rows, err := t.exec(`DELETE FROM outbox WHERE id = $1`, e.ID)
-		if err != nil || rows == 0 || e.Kind != OutboxDispatch {
+		if err != nil || rows == 0 || (e.Kind != OutboxDispatch && e.Kind != OutboxDoor) {
 			return err
 		}
+		detail := e.Reason
+		if e.Kind == OutboxDoor {
+			detail += ", by HTTP"
+		}
 
-		return t.event(Event{AnalysisID: e.AnalysisID, Kind: EventDispatched, Detail: e.Reason})
+		return t.event(Event{AnalysisID: e.AnalysisID, Kind: EventDispatched, Detail: detail})
 	})
 }
 
@@ -100,9 +104,11 @@ func (t *tx) requeue(a Analysis) error {
 		return err
 	}
 
-	return errors.Join(
+	way, err := t.wayOf(a.ID, a.Round)
+
+	return errors.Join(err,
 		t.event(Event{AnalysisID: a.ID, Kind: EventLeaseLapsed, Epoch: a.Epoch, Holder: a.Holder}),
-		t.enqueue(a.ID, OutboxDispatch, string(DispatchLeaseLapsed)),
+		t.enqueueRound(a.ID, way.kind(), string(DispatchLeaseLapsed), a.Round),
 	)
 }
 

@@ -143,7 +143,9 @@ func (t *tx) resultCounted(p ResultPost, a Analysis, e Event) error {
 			return err
 		}
 
-		return t.enqueue(e.AnalysisID, OutboxDispatch, string(DispatchInterrupted))
+		way, err := t.wayOf(a.ID, a.Round)
+
+		return errors.Join(err, t.enqueueRound(a.ID, way.kind(), string(DispatchInterrupted), a.Round))
 	}
 
 	return errors.Join(t.event(e), t.end(a.ID, a.Round, a.Status))

@@ -90,11 +90,13 @@ type NewAnalysis struct {
 	Clips   []Clip
 }
 
-// Submission ends the upload: Clips carry the ETags that storage reported. Dispatch asks for an outbox row.
+// Submission ends the upload: Clips carry the ETags that storage reported. Run begins a run, which sees to the dispatch unless it only
+// follows; without one, Dispatch asks for an outbox row.
 type Submission struct {
 	ID       string
 	Clips    []Clip
 	Dispatch bool
+	Run      RunReason
 }
 
 // Grant is the answer to a successful redeem.
@@ -163,6 +165,8 @@ const (
 	DispatchSubmitted   DispatchReason = "submitted"
 	DispatchInterrupted DispatchReason = "interrupted"
 	DispatchLeaseLapsed DispatchReason = "lease_lapsed"
+	// DispatchLost: the run found that nobody has the analysis any more.
+	DispatchLost DispatchReason = "lost"
 	// DispatchRetried: a person wants a failed analysis to run again.
 	DispatchRetried DispatchReason = "retried"
 )
@@ -174,6 +178,10 @@ type OutboxKind string
 const (
 	// OutboxDispatch: add the analysis to the queue.
 	OutboxDispatch OutboxKind = "dispatch"
+	// OutboxDoor: post the analysis to the HTTP door of a worker.
+	OutboxDoor OutboxKind = "door"
+	// OutboxRun: start the durable run of the round.
+	OutboxRun OutboxKind = "run"
 	// OutboxSettled: tell whoever waits that the analysis has been decided.
 	OutboxSettled OutboxKind = "settled"
 	// OutboxNotice: tell the customer. The notice of a round has one id, whenever and however often it is sent.

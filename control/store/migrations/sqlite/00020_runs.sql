@@ -1,0 +1,19 @@
+-- +goose Up
+CREATE TABLE runs (
+    analysis_id  TEXT NOT NULL REFERENCES analyses (id) ON DELETE CASCADE,
+    round        INTEGER NOT NULL,
+    reason       TEXT NOT NULL,
+    stage        INTEGER NOT NULL DEFAULT 0,
+    way          TEXT NOT NULL DEFAULT '',
+    retries      INTEGER NOT NULL DEFAULT 0,
+    outcome      TEXT NOT NULL DEFAULT '',
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    ended_at     INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (analysis_id, round)
+) WITHOUT ROWID;
+CREATE INDEX runs_open ON runs (updated_at) WHERE ended_at = 0;
+CREATE INDEX runs_decided ON runs (analysis_id, round) WHERE ended_at = 0 AND outcome <> '';
+
+-- +goose Down
+DROP TABLE runs;
