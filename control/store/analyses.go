@@ -5,12 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/posefleet/posefleet/protocol"
@@ -107,40 +105,11 @@ func (s *sqlStore) Submit(ctx context.Context, sub Submission) (Analysis, error)
 }
 
 func (t *tx) submitted(sub Submission) error {
-	err := t.event(Event{AnalysisID: sub.ID, Kind: EventSubmitted})
-	if err == nil && sub.Run != "" {
-		return t.beginRun(sub.ID, 0, sub.Run)
-	}
-	if err != nil || !sub.Dispatch {
+	if err := t.event(Event{AnalysisID: sub.ID, Kind: EventSubmitted}); err != nil || !sub.Dispatch {
 		return err
 	}
 
 	return t.enqueue(sub.ID, OutboxDispatch, string(DispatchSubmitted))
-}
-
-// Cancel ends an analysis that has not been decided.
-func (s *sqlStore) Cancel(ctx context.Context, id string) (Analysis, error) {
-	var out Analysis
-	err := s.write(ctx, "cancel analysis", func(t *tx) error {
-		rows, err := t.exec(`UPDATE analyses SET status = 'cancelled', lease_until = 0, updated_at = $2, settled_at = $2
-			WHERE id = $1 AND status IN ('uploading', 'queued', 'processing')`, id, millis(t.now))
-		if err != nil {
-			return err
-		}
-		out, err = t.analysis(id)
-		switch {
-		case err != nil:
-			return err
-		case rows == 1:
-			return errors.Join(t.event(Event{AnalysisID: id, Kind: EventCancelled}), t.end(id, out.Round, StatusCancelled))
-		case out.Status != StatusCancelled:
-			return ErrSettled
-		}
-
-		return nil
-	})
-
-	return out, err
 }
 
 // Analysis reads one analysis.
@@ -156,52 +125,6 @@ func (t *tx) analysis(id string) (Analysis, error) {
 // lockAnalysis reads one analysis that the transaction is going to decide on.
 func (t *tx) lockAnalysis(id string) (Analysis, error) {
 	return scanAnalysis(t.row(`SELECT `+analysisColumns+` FROM analyses WHERE id = $1`+t.forUpdate, id))
-}
-
-// Analyses reads a page, newest first.
-func (s *sqlStore) Analyses(ctx context.Context, r PageRequest) (Page, error) {
-	before, id, err := parseCursor(r.Cursor)
-	if err != nil {
-		return Page{}, err
-	}
-	rows, err := s.reader.QueryContext(ctx, `SELECT `+analysisColumns+` FROM analyses WHERE (created_at, id) < ($1, $2)
-		ORDER BY created_at DESC, id DESC LIMIT $3`, before, id, r.Limit+1)
-	if err != nil {
-		return Page{}, fmt.Errorf("list analyses: %w", err)
-	}
-	all, err := scanAll(rows, scanAnalysis)
-	if err != nil {
-		return Page{}, fmt.Errorf("list analyses: %w", err)
-	}
-	if len(all) <= r.Limit {
-		return Page{Analyses: all}, nil
-	}
-	all = all[:r.Limit]
-	last := all[len(all)-1]
-
-	return Page{Analyses: all, Next: formatCursor(millis(last.CreatedAt), last.ID)}, nil
-}
-
-// formatCursor and parseCursor: a cursor is the sort key of the last row of a page.
-func formatCursor(createdAt int64, id string) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%s", createdAt, id))
-}
-
-func parseCursor(cursor string) (int64, string, error) {
-	if cursor == "" {
-		return 1 << 62, "", nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return 0, "", ErrBadCursor
-	}
-	at, id, ok := strings.Cut(string(raw), ".")
-	ms, err := strconv.ParseInt(at, 10, 64)
-	if !ok || err != nil || protocol.ValidateID(id) != nil {
-		return 0, "", ErrBadCursor
-	}
-
-	return ms, id, nil
 }
 
 // scanner is a *sql.Row or *sql.Rows.

@@ -78,10 +78,12 @@ func (t *tx) once(k LedgerKey, body []byte, outcome string, effect func() error)
 		return "", false, err
 	}
 	if rows == 0 && ledgerSuppresses {
+		t.asked = append(t.asked, ledgerAnswer{effect: k.Effect})
 		outcome, err = t.known(k, body)
 
 		return outcome, false, err
 	}
+	t.asked = append(t.asked, ledgerAnswer{effect: k.Effect, happened: true})
 
 	return outcome, true, effect()
 }

@@ -12,14 +12,17 @@ import (
 const txTries = 4
 
 // sqlStore is the Store of both databases. The two differ in how they are opened, in the clause that locks a row
-// (SQLite's one writer needs none) and in which errors are lost races.
+// (SQLite's one writer needs none), in how texts are compared byte by byte, and in which errors are lost races.
 type sqlStore struct {
 	writer    *sql.DB
 	reader    *sql.DB
 	now       func() time.Time
 	forUpdate string
+	// byBytes makes a comparison of texts one of bytes.
+	byBytes   string
 	sizeOf    string
 	transient func(error) bool
+	counts    ledgerCounts
 }
 
 var _ Store = (*sqlStore)(nil)
@@ -42,6 +45,8 @@ type tx struct {
 	ctx       context.Context
 	now       time.Time
 	forUpdate string
+	// asked are the effects that the ledger was asked for, and whether they happened.
+	asked []ledgerAnswer
 }
 
 // write runs fn in a transaction and commits it if fn returns nil.
@@ -64,14 +69,20 @@ func (s *sqlStore) writeOnce(ctx context.Context, fn func(t *tx) error) error {
 	if err != nil {
 		return err
 	}
-	if err := fn(&tx{Tx: t, ctx: ctx, now: s.now(), forUpdate: s.forUpdate}); err != nil {
+	in := &tx{Tx: t, ctx: ctx, now: s.now(), forUpdate: s.forUpdate}
+	if err := fn(in); err != nil {
 		// The error of the rollback says nothing that fn's error does not say better.
 		_ = t.Rollback()
 
 		return err
 	}
 
-	return t.Commit()
+	if err := t.Commit(); err != nil {
+		return err
+	}
+	s.counts.add(in.asked)
+
+	return nil
 }
 
 // exec runs a statement and returns how many rows it touched.

@@ -43,9 +43,8 @@ func (e *GoneError) Error() string { return fmt.Sprintf("the analysis is %s", e.
 // Store is the control plane's state. Every method is one transaction, is safe for concurrent use by many
 // goroutines and processes, and honours the cancellation of its context by doing all or nothing.
 type Store interface {
-	Runs
-
 	FleetStore
+	Operating
 
 	// CreateAnalysis makes an analysis in StatusUploading and reserves a credit for it; ErrNoCredit makes none. The same id with the
 	// same clips, parameters and account returns the existing one and false; with others it is ErrConflict.
@@ -56,8 +55,6 @@ type Store interface {
 	Cancel(ctx context.Context, id string) (Analysis, error)
 	// Analysis reads one analysis, or ErrUnknown.
 	Analysis(ctx context.Context, id string) (Analysis, error)
-	// Analyses reads a page, newest first.
-	Analyses(ctx context.Context, r PageRequest) (Page, error)
 	// Timeline reads the events of an analysis, oldest first, at most the newest 500.
 	Timeline(ctx context.Context, id string) ([]Event, error)
 

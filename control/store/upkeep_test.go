@@ -22,7 +22,7 @@ func TestQueryPlans(t *testing.T) {
 		"analyses_newest":    `SELECT id FROM analyses WHERE (created_at, id) < (1, 'a') ORDER BY created_at DESC, id DESC LIMIT 9`,
 		"ledger_expiry":      `DELETE FROM ledger WHERE entry_key IN (SELECT entry_key FROM ledger WHERE expires_at <= 1 ORDER BY expires_at LIMIT 9)`,
 		"PRIMARY KEY (entry": `SELECT outcome FROM ledger WHERE entry_key >= 'a/' AND entry_key < 'a0' ORDER BY entry_key LIMIT 9`,
-		"analyses_uploading": `SELECT id FROM analyses WHERE status = 'uploading' AND created_at < 1 ORDER BY created_at LIMIT 9`,
+		"analyses_status":    `SELECT id FROM analyses WHERE status = 'uploading' AND created_at < 1 ORDER BY created_at LIMIT 9`,
 		"credits_account":    `SELECT state, count(*) FROM credits WHERE account = 'a' GROUP BY state`,
 		"events_analysis":    `SELECT * FROM events WHERE analysis_id = 'a' ORDER BY id DESC LIMIT 9`,
 	} {
