@@ -188,7 +188,7 @@ func (t *tx) retry(a Action, now Analysis) error {
 		t.run(`UPDATE analyses SET status = 'queued', round = $2, lease_until = 0, updated_at = $3, settled_at = 0, result_id = '', result = NULL,
 			error_code = '', error_message = '' WHERE id = $1`, a.ID, round, millis(t.now)),
 		t.event(a.event(EventRetried)),
-		t.enqueueRound(a.ID, OutboxDispatch, string(DispatchRetried), round),
+		t.retryRun(a.ID, round),
 	)
 }
 

@@ -19,6 +19,8 @@ const (
 	RunSubmitted RunReason = "submitted"
 	// RunFollowed: somebody else dispatches; the run waits for the outcome and does what follows.
 	RunFollowed RunReason = "followed"
+	// RunRetried: a person asked us to have a failed analysis run again; as submitted, but the queue knows its job already.
+	RunRetried RunReason = "retried"
 	// RunReopened: a person had a failed analysis started once more; the work is under way already.
 	RunReopened RunReason = "reopened"
 )
@@ -216,7 +218,13 @@ func (s *sqlStore) DispatchRun(ctx context.Context, k RunKey, way Way) (Run, err
 			return err
 		}
 
-		return t.enqueueRound(k.AnalysisID, way.kind(), string(DispatchSubmitted), k.Round)
+		r, err := t.readRun(k)
+		reason := DispatchSubmitted
+		if r.Reason == RunRetried {
+			reason = DispatchRetried
+		}
+
+		return errors.Join(err, t.enqueueRound(k.AnalysisID, way.kind(), string(reason), k.Round))
 	})
 }
 
@@ -316,13 +324,29 @@ func (t *tx) beginRun(id string, round int64, reason RunReason) error {
 
 // reopenRun does so for a later round of an analysis that had a run before.
 func (t *tx) reopenRun(id string, round int64) error {
-	var had int
-	err := t.row(`SELECT count(*) FROM runs WHERE analysis_id = $1`, id).Scan(&had)
-	if err != nil || had == 0 {
+	had, err := t.hadRun(id)
+	if err != nil || !had {
 		return err
 	}
 
 	return t.beginRun(id, round, RunReopened)
+}
+
+// retryRun has an analysis dispatched in a later round: by a run if it had one before.
+func (t *tx) retryRun(id string, round int64) error {
+	had, err := t.hadRun(id)
+	if err == nil && had {
+		return t.beginRun(id, round, RunRetried)
+	}
+
+	return errors.Join(err, t.enqueueRound(id, OutboxDispatch, string(DispatchRetried), round))
+}
+
+func (t *tx) hadRun(id string) (bool, error) {
+	var n int
+	err := t.row(`SELECT count(*) FROM runs WHERE analysis_id = $1`, id).Scan(&n)
+
+	return n > 0, err
 }
 
 // decideRun tells the run of a round how it was decided, and tells whether there is one.
