@@ -50,6 +50,7 @@ func arrows() []arrow {
 		}},
 		{"pose/signal", []string{"pose"}},
 		{"pose/angles", []string{"pose"}},
+		{"pose/synth", []string{"pose"}},
 		{"pose/report", []string{"internal/player"}},
 		{"pose/eval/...", []string{"pose/...", "protocol/...", "internal/..."}},
 		{"pose/extract/...", []string{"pose/...", "protocol/...", "internal/..."}},
