@@ -105,7 +105,11 @@ func (s *sqlStore) Submit(ctx context.Context, sub Submission) (Analysis, error)
 }
 
 func (t *tx) submitted(sub Submission) error {
-	if err := t.event(Event{AnalysisID: sub.ID, Kind: EventSubmitted}); err != nil || !sub.Dispatch {
+	err := t.event(Event{AnalysisID: sub.ID, Kind: EventSubmitted})
+	if err == nil && sub.Run != "" {
+		return t.beginRun(sub.ID, 0, sub.Run)
+	}
+	if err != nil || !sub.Dispatch {
 		return err
 	}
 

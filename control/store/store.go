@@ -43,6 +43,8 @@ func (e *GoneError) Error() string { return fmt.Sprintf("the analysis is %s", e.
 // Store is the control plane's state. Every method is one transaction, is safe for concurrent use by many
 // goroutines and processes, and honours the cancellation of its context by doing all or nothing.
 type Store interface {
+	Runs
+
 	FleetStore
 	Operating
 
