@@ -84,11 +84,14 @@ func (c *Client) Release(ctx context.Context, request protocol.LeaseRequest) err
 	})
 }
 
+// opArtifact is the operation of Artifact.
+const opArtifact = "artifact"
+
 // Artifact asks for a presigned PUT of exactly the bytes that request describes.
 func (c *Client) Artifact(ctx context.Context, request protocol.ArtifactRequest) (*protocol.ArtifactAnswer, error) {
 	var target protocol.ArtifactAnswer
 	err := c.call(ctx, call{
-		operation: "artifact", analysisID: request.AnalysisID, suffix: "artifact", body: request, conflict: KindLost,
+		operation: opArtifact, analysisID: request.AnalysisID, suffix: "artifact", body: request, conflict: KindLost,
 		accept: func(answer []byte, _ time.Time) (err error) {
 			target, err = protocol.ParseArtifactAnswer(answer)
 			return err

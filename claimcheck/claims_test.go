@@ -163,6 +163,8 @@ func TestClaimRefusals(t *testing.T) {
 		{"renew unavailable", renewOp, status(503, ""), claimcheck.KindUnavailable, protocol.CodeControlUnreachable, true, 4, "", 0},
 		{"release lost", releaseOp, status(409, ""), claimcheck.KindLost, protocol.CodeClaimLost, true, 1, "", 0},
 		{"artifact lost", artifactOp, status(409, ""), claimcheck.KindLost, protocol.CodeClaimLost, true, 1, "", 0},
+		{"artifact too large", artifactOp, status(413, ""), claimcheck.KindRejected, protocol.CodeUploadFailed, false, 1, "", 0},
+		{"redeem too large", redeemOp, status(413, ""), claimcheck.KindRefused, protocol.CodeClaimRefused, true, 1, "", 0},
 		{"artifact with no key", artifactOp, status(200, `{"url":"https://peer.test/"}`), claimcheck.KindBadAnswer, protocol.CodeControlUnreachable, true, 4, "", 0},
 	}
 	for _, tc := range tests {

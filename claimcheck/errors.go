@@ -27,6 +27,8 @@ const (
 	KindLost Kind = "lost"
 	// KindRefused is a 401 or 403, or another refusal that time may heal: the attempt fails, retryable.
 	KindRefused Kind = "refused"
+	// KindRejected is an answer to artifact that no later try changes: the document is too large. The job fails for good.
+	KindRejected Kind = "rejected"
 	// KindUnavailable is a network fault, a 429 or a 5xx: the attempt fails, retryable.
 	KindUnavailable Kind = "unavailable"
 	// KindBadAnswer is a 2xx that is no answer, or a redirect: the attempt fails, retryable.

@@ -60,6 +60,9 @@ func (k call) refused(response *http.Response) *tryFailure {
 		return k.conflicting(response)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return retryable(protocol.CodeClaimRefused, KindRefused, refusedTries)
+	case status == http.StatusRequestEntityTooLarge && k.operation == opArtifact:
+		fault := protocol.NewFault(protocol.CodeUploadFailed, "the document is larger than the control plane takes")
+		return k.failure(KindRejected, status, fault, 1)
 	case isTransient(status):
 		f := retryable(protocol.CodeControlUnreachable, KindUnavailable, math.MaxInt)
 		f.asked = retryAfter(response.Header, time.Now(), maxRequestWait)

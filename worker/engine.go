@@ -162,7 +162,7 @@ func (e *engine) perform(owned context.Context, r *run, j *journal) (end ending)
 // work takes a run through its stages. A nil error means that the control plane has the result or does not want it.
 func (e *engine) work(ctx context.Context, r *run, j *journal) (ending, error) {
 	claim := r.redemption()
-	j.line(fmt.Sprintf("%s: claim of epoch %d, %d clips", protocol.StageRedeem, claim.Epoch, len(claim.Clips)))
+	j.line(fmt.Sprintf("%s: claim of epoch %d, %s", protocol.StageRedeem, claim.Epoch, clipCount(len(claim.Clips))))
 	if claim.ParamsFault != nil {
 		return ending{}, claim.ParamsFault
 	}

@@ -35,6 +35,7 @@ const long = 30 * time.Second
 func TestMain(m *testing.M) {
 	extractortest.Main()
 	workerMain()
+	queue.RouteDriverLog(slog.New(slog.DiscardHandler)) // servers are stopped on purpose here
 	goleak.VerifyTestMain(m)
 }
 

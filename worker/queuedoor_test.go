@@ -267,6 +267,29 @@ func TestStoredArtifactIsPostedAgain(t *testing.T) {
 	}
 }
 
+// TestDocumentTooLarge: a document that the control plane will not take is not made again, and the control plane is told.
+func TestDocumentTooLarge(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	b.start()
+	b.plane.Add("an_1", "ok")
+	b.plane.Fault("artifact", controltest.Status(http.StatusRequestEntityTooLarge))
+	b.add("an_1", 5)
+	if j := b.awaitState("an_1", queue.StateFailed); !strings.HasPrefix(j.FailedReason, "upload_failed: ") || j.AttemptsMade != 1 {
+		t.Errorf("%q after %d attempts", j.FailedReason, j.AttemptsMade)
+	}
+	if n := len(b.plane.Calls("get", "an_1")); n != 1 {
+		t.Errorf("%d downloads, want 1", n)
+	}
+	if r := b.plane.Results("an_1"); len(r) != 1 || r[0].Parsed.Type != protocol.ResultFailed {
+		t.Errorf("results %+v", r)
+	}
+	logs, err := b.queue.Logs(t.Context(), "an_1")
+	if err != nil || len(logs) < 2 || !strings.HasPrefix(logs[1], "download: 1 clip, ") {
+		t.Errorf("job log %q, %v", logs, err)
+	}
+}
+
 // TestConceded: the callback's words end the job as done.
 func TestConceded(t *testing.T) {
 	t.Parallel()

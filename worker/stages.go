@@ -46,7 +46,14 @@ func (e *engine) download(ctx context.Context, r *run, dir *scratch.Job, j *jour
 		}
 		before += info.Size()
 	}
-	return fmt.Sprintf("%d clips, %d bytes", len(claim.Clips), before), nil
+	return fmt.Sprintf("%s, %d bytes", clipCount(len(claim.Clips)), before), nil
+}
+
+func clipCount(n int) string {
+	if n == 1 {
+		return "1 clip"
+	}
+	return fmt.Sprintf("%d clips", n)
 }
 
 // admitInput looks for room on the disk for all clips together, before the first byte is fetched. It returns the sum

@@ -18,7 +18,7 @@ type demoCmd struct {
 // Help is shown below the usage line.
 func (demoCmd) Help() string {
 	return "Starts Redis, control plane and worker on this machine, takes each clip through them as a deployment would, prints what came of " +
-		"it and serves a page that plays the clip with the skeleton on it. Ctrl-C ends it; nothing is left behind."
+		"it and serves a page that plays the clip with the skeleton on it. Ctrl-C ends it, with exit code 0 once the results were shown and 1 before; nothing is left behind."
 }
 
 // Run runs the demo until it is done or interrupted. An interrupted demo that had shown its results is no failure.

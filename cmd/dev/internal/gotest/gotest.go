@@ -76,6 +76,20 @@ func (r *Report) Close() {
 // OK reports whether something passed and nothing failed.
 func (r *Report) OK() bool { return r.Failed == 0 && r.Passed > 0 }
 
+// Require fails the run if no test has ended since there were so many: a pattern of names that
+// matches nothing tests nothing, and go test calls that a success.
+func (r *Report) Require(what string, before int) {
+	if r.Tests() > before {
+		return
+	}
+
+	r.Failed++
+	fmt.Fprintf(r.out, "--- FAILED: %s: no test was run\n", what)
+}
+
+// Tests is how many tests have passed or failed so far; a skipped one has not tested anything.
+func (r *Report) Tests() int { return r.Passed + r.Failed }
+
 // Summary is the closing line.
 func (r *Report) Summary() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", r.Passed, r.Failed, r.Skipped)

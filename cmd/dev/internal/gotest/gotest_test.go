@@ -96,14 +96,36 @@ func TestNothingRan(t *testing.T) {
 	}
 }
 
-func goTest(t *testing.T, code string, w io.Writer) {
+// A pattern of names that matches no test is a success for go test and none for us, whatever ran before.
+func TestRequire(t *testing.T) {
+	t.Parallel()
+
+	var shown strings.Builder
+
+	r := gotest.New(&shown)
+	for _, run := range []string{"^TestA$", "^TestRenamed$", "^TestSkipped$"} {
+		before := r.Tests()
+
+		goTest(t, `func TestA(t *testing.T) {}
+			func TestSkipped(t *testing.T) { t.Skip() }`, r, "-run", run)
+		r.Require(run, before)
+	}
+
+	r.Close()
+
+	if got := r.Summary(); got != "1 passed, 2 failed, 1 skipped" || !strings.Contains(shown.String(), "^TestRenamed$: no test was run") {
+		t.Errorf("%s\n%s", got, shown.String())
+	}
+}
+
+func goTest(t *testing.T, code string, w io.Writer, args ...string) {
 	t.Helper()
 
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module m\n\ngo 1.26\n")
 	write(t, filepath.Join(dir, "p", "p_test.go"), "package p\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Exit\n\n"+code+"\n")
 
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-json", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-json", "./..."}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
 	cmd.Stdout = w
