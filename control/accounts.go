@@ -37,7 +37,7 @@ func (s *Server) account(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	return answer(w, http.StatusOK, viewAccount(a))
+	return answerTagged(w, r, viewAccount(a))
 }
 
 // grantCredits is POST /v1/accounts/{account}/grants with {"key","credits"}: 201, or 200 if the same order came before. The key is the

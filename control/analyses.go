@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -20,10 +19,8 @@ import (
 )
 
 const (
-	maxCreateBytes   = 256 * 1024
-	maxClipBytes     = 5 << 30 // S3's limit for one PUT
-	defaultPageLimit = 50
-	maxPageLimit     = 200
+	maxCreateBytes = 256 * 1024
+	maxClipBytes   = 5 << 30 // S3's limit for one PUT
 )
 
 var sha256Hex = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
@@ -208,57 +205,6 @@ func (s *Server) checkUploads(r *http.Request, clips []store.Clip) error {
 	}
 
 	return nil
-}
-
-// cancel is POST /v1/analyses/{id}/cancel. A worker that is at it learns so at its next renewal.
-func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.store.Cancel(r.Context(), r.PathValue("id"))
-	if errors.Is(err, store.ErrSettled) {
-		return refuse(http.StatusConflict, protocol.CodeConflict, "The analysis has been decided already.")
-	}
-	if err != nil {
-		return err
-	}
-	s.hub.notify(a.ID)
-	s.relay.wakeUp()
-
-	return answer(w, http.StatusAccepted, s.view(a))
-}
-
-// list is GET /v1/analyses.
-func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	request := store.PageRequest{Limit: defaultPageLimit, Cursor: q.Get("cursor")}
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxPageLimit {
-			return badRequest("limit is 1 to %d", maxPageLimit)
-		}
-		request.Limit = n
-	}
-	p, err := s.store.Analyses(r.Context(), request)
-	if err != nil {
-		return err
-	}
-	out := struct {
-		Analyses []analysisView `json:"analyses"`
-		Next     string         `json:"next,omitempty"`
-	}{Analyses: []analysisView{}, Next: p.Next}
-	for _, a := range p.Analyses {
-		out.Analyses = append(out.Analyses, s.view(a))
-	}
-
-	return answer(w, http.StatusOK, out)
-}
-
-// get is GET /v1/analyses/{id}.
-func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
-	v, err := s.fullView(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-
-	return answer(w, http.StatusOK, v)
 }
 
 // readJSON reads a JSON body; an absent one leaves v as it is.

@@ -3,19 +3,33 @@ package control
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/posefleet/posefleet/control/store"
 	"github.com/posefleet/posefleet/queue"
 )
 
-// censusInterval is how often the queue's state is written to the log.
-const censusInterval = 30 * time.Second
+const (
+	// censusInterval is how often the queue's state is written to the log and to the store.
+	censusInterval = 30 * time.Second
+	// censusMemory is how long the store keeps it.
+	censusMemory = 7 * 24 * time.Hour
+	censusBatch  = 500
+)
 
-// census says how the queue is, once for the whole fleet and also when no worker runs: alarms about age and progress are made of its lines.
+// census says how the queue is, once for the whole fleet and also when no worker runs: alarms about age and progress are made of its
+// lines, and the page shows what the store keeps of it.
 type census struct {
 	queue *queue.Queue
+	store store.Store
 	now   func() time.Time
-	log   *slog.Logger
+	// changed is called after each census.
+	changed func()
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	latest *store.Census
 }
 
 // Run works until ctx ends.
@@ -32,26 +46,62 @@ func (c *census) Run(ctx context.Context) {
 	}
 }
 
+// last is the latest census, nil while the queue can't be read.
+func (c *census) last() *store.Census {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return c.latest
+}
+
 func (c *census) take(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, censusInterval/3)
 	defer cancel()
-	counts, err := c.queue.Counts(ctx)
-	var since time.Time
-	if err == nil {
-		_, since, err = c.queue.Oldest(ctx)
-	}
+	now, age, err := c.count(ctx)
+	c.mu.Lock()
+	c.latest = now
+	c.mu.Unlock()
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.WarnContext(ctx, "queue can't be read", slog.Any("error", err))
 		}
+		c.changed()
 
 		return
 	}
+	c.log.InfoContext(ctx, "queue", slog.Int64("waiting", now.Waiting), slog.Int64("active", now.Active), slog.Int64("delayed", now.Delayed),
+		slog.Int64("demand", now.Waiting+now.Active+now.Delayed), slog.Float64("oldest_seconds", age), slog.Bool("paused", now.Paused))
+	if err := c.store.AddCensus(ctx, *now); err != nil && ctx.Err() == nil {
+		c.log.ErrorContext(ctx, "census can't be kept", slog.Any("error", err))
+	}
+	if _, err := c.store.ForgetCensus(ctx, now.At.Add(-censusMemory), censusBatch); err != nil && ctx.Err() == nil {
+		c.log.ErrorContext(ctx, "old census can't be removed", slog.Any("error", err))
+	}
+	c.changed()
+}
+
+// count asks the queue.
+func (c *census) count(ctx context.Context) (*store.Census, float64, error) {
+	counts, err := c.queue.Counts(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	_, since, err := c.queue.Oldest(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	now := c.now()
 	age := 0.0
 	if !since.IsZero() {
-		age = max(0, c.now().Sub(since).Seconds())
+		age = max(0, now.Sub(since).Seconds())
 	}
-	c.log.InfoContext(ctx, "queue", slog.Int64("waiting", counts.Waiting+counts.Prioritized), slog.Int64("active", counts.Active),
-		slog.Int64("delayed", counts.Delayed), slog.Int64("demand", counts.Waiting+counts.Prioritized+counts.Active+counts.Delayed),
-		slog.Float64("oldest_seconds", age), slog.Bool("paused", counts.Paused))
+	workers := int64(-1)
+	if all, err := c.queue.Workers(ctx); err == nil { // not every Redis lets list its clients
+		workers = int64(len(all))
+	}
+
+	return &store.Census{
+		At: now, Waiting: counts.Waiting + counts.Prioritized, Active: counts.Active, Delayed: counts.Delayed, OldestSeconds: int64(age),
+		Paused: counts.Paused, Workers: workers,
+	}, age, nil
 }

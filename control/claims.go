@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/posefleet/posefleet/control/storage"
 	"github.com/posefleet/posefleet/control/store"
@@ -62,9 +63,18 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request, m message) error
 // checkNames refuses names that a database could not keep or a page could not show.
 func checkNames(names ...string) error {
 	for _, name := range names {
-		if len(name) > maxNameLength || strings.ToValidUTF8(name, "") != name || strings.ContainsRune(name, 0) {
+		if len(name) > maxNameLength || checkText(name) != nil {
 			return refuse(http.StatusBadRequest, protocol.CodeInvalidRequest, "A name is longer than 256 bytes or is no text.")
 		}
+	}
+
+	return nil
+}
+
+// checkText refuses what is no text that a database keeps.
+func checkText(text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return badRequest("there is something in it that is no text")
 	}
 
 	return nil

@@ -50,8 +50,9 @@ type Config struct {
 	// NoticeSecrets sign notices.
 	NoticeSecrets []webhook.Secret `env:"NOTICE_SECRET" secret:"true" help:"whsec_… that signs notices (required with NOTICE_URL); several, comma-separated: all sign"`
 
-	// APIToken lets operators in on listeners that are not loopback; without it nobody is let in there.
-	APIToken Token `env:"API_TOKEN" secret:"true" help:"token of the operator API and the page, at least 16 characters; not needed on a loopback address"`
+	// APIToken lets operators in on listeners that are not loopback, ReadToken people who only look; without them nobody is let in there.
+	APIToken  Token `env:"API_TOKEN" secret:"true" help:"token of the operator API and the page, at least 16 characters; not needed on a loopback address"`
+	ReadToken Token `env:"READ_TOKEN" secret:"true" help:"token that lets look but not act, at least 16 characters"`
 
 	LogFormat string     `env:"LOG_FORMAT" envDefault:"json" help:"json, or text for people"`
 	LogLevel  slog.Level `env:"LOG_LEVEL" envDefault:"info" help:"debug, info, warn, error"`
@@ -181,6 +182,9 @@ func (c *Config) validateRest() error {
 	}
 	if c.APIToken != "" && len(c.APIToken) < minTokenLength {
 		errs = append(errs, envconfig.Fault("API_TOKEN", "must have at least %d characters", minTokenLength))
+	}
+	if c.ReadToken != "" && (len(c.ReadToken) < minTokenLength || c.ReadToken == c.APIToken) {
+		errs = append(errs, envconfig.Fault("READ_TOKEN", "must have at least %d characters and differ from %sAPI_TOKEN", minTokenLength, EnvPrefix))
 	}
 	if c.NoticeURL != "" {
 		u, err := url.Parse(c.NoticeURL)

@@ -23,6 +23,8 @@ const (
 	noticeRetryMost = 5 * time.Minute
 	// noticeLife is how long a notice is tried. Whoever was away for longer reads the analyses instead.
 	noticeLife = 3 * 24 * time.Hour
+	// renoticeTries bounds a notice that a person asked for: about half an hour.
+	renoticeTries = 15
 )
 
 // notice is the body of a notice, signed as everything else by Standard Webhooks. Its id and bytes are the same on every try, so that a
@@ -70,7 +72,13 @@ func (n *notifier) deliver(ctx context.Context, e store.OutboxEntry) error {
 	if n.url == "" {
 		return nil
 	}
-	if age := n.now().Sub(e.CreatedAt); age > noticeLife {
+	// One that a person asked for is old by nature; it ends by its tries.
+	if e.Kind == store.OutboxRenotice && e.Tries >= renoticeTries {
+		n.log.ErrorContext(ctx, "a notice that was asked for is given up", slog.String("analysis_id", e.AnalysisID), slog.Int64("round", e.Round))
+
+		return nil
+	}
+	if age := n.now().Sub(e.CreatedAt); age > noticeLife && e.Kind != store.OutboxRenotice {
 		n.log.ErrorContext(ctx, "a notice is given up", slog.String("analysis_id", e.AnalysisID), slog.Int64("round", e.Round), slog.Duration("age", age))
 
 		return nil

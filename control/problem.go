@@ -2,12 +2,15 @@ package control
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/posefleet/posefleet/control/store"
@@ -121,6 +124,31 @@ func (s *Server) answering(h handler) http.HandlerFunc {
 		}
 		p.write(w)
 	}
+}
+
+// answerTagged sends a JSON document that a caller may know already: with its ETag in If-None-Match it is a 304.
+func answerTagged(w http.ResponseWriter, r *http.Request, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	h := w.Header()
+	h.Set("ETag", tag)
+	h.Set("Cache-Control", "private, no-cache")
+	for known := range strings.SplitSeq(r.Header.Get("If-None-Match"), ",") {
+		if strings.TrimPrefix(strings.TrimSpace(known), "W/") == tag {
+			w.WriteHeader(http.StatusNotModified)
+
+			return nil
+		}
+	}
+	h.Set("Content-Type", "application/json")
+	// The caller may be gone.
+	_, _ = w.Write(text)
+
+	return nil
 }
 
 // answer sends a JSON document.

@@ -47,7 +47,7 @@ func newRelay(s store.Store, d *dispatcher, n *notifier, cfg *Config, log *slog.
 
 	return &relay{couriers: []*courier{
 		start(retryMost, inner.carryOut, store.OutboxDispatch, store.OutboxSettled),
-		start(noticeRetryMost, n.deliver, store.OutboxNotice),
+		start(noticeRetryMost, n.deliver, store.OutboxNotice, store.OutboxRenotice),
 	}}
 }
 

@@ -42,6 +42,7 @@ type Server struct {
 	hub       *hub
 	relay     *relay
 	keeper    *keeper
+	census    *census
 	http      *http.Server
 	// stopping is closed when the end was asked for, so that event streams end.
 	stopping chan struct{}
@@ -77,7 +78,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.base = strings.TrimSuffix(public.String(), "/")
-	s.operators = newOperators(s.listener.Addr(), public, s.cfg.APIToken)
+	s.operators = newOperators(s.listener.Addr(), public, s.cfg.APIToken, s.cfg.ReadToken)
 	if s.store, err = store.Open(ctx, s.cfg.DatabaseURL, store.Options{Now: s.cfg.Now, Logger: s.log}); err != nil {
 		return err
 	}
@@ -107,6 +108,7 @@ func (s *Server) open(ctx context.Context) error {
 func (s *Server) assemble() {
 	s.relay = newRelay(s.store, newDispatcher(s.store, s.queue, &s.cfg), newNotifier(&s.cfg, s.log), &s.cfg, s.log)
 	s.keeper = &keeper{store: s.store, now: s.cfg.Now, relay: s.relay, log: s.log}
+	s.census = &census{queue: s.queue, store: s.store, now: s.cfg.Now, changed: func() { s.hub.notify(fleetTopic) }, log: s.log}
 	s.page = page.New(pageSource{s}, s.log)
 	s.http = &http.Server{
 		Handler:           s.logged(problems(s.routes())),
@@ -134,7 +136,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { s.relay.Run(work) })
 	parts.Go(func() { s.keeper.Run(work) })
-	parts.Go(func() { (&census{queue: s.queue, now: s.cfg.Now, log: s.log}).Run(work) })
+	parts.Go(func() { s.census.Run(work) })
 	served := make(chan error, 1)
 	parts.Go(func() { served <- s.http.Serve(s.listener) })
 	s.announce(ctx)
@@ -154,7 +156,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // announce says where the server is and what it will not do.
 func (s *Server) announce(ctx context.Context) {
-	open := s.operators.loopback || s.cfg.APIToken != ""
+	open := s.operators.loopback || !s.operators.closed()
 	s.log.InfoContext(ctx, "control plane listens", slog.String("addr", s.Addr()), slog.String("public_url", s.base),
 		slog.Any("worker_secrets", webhook.Fingerprints(s.cfg.WorkerSecrets)), slog.Bool("operator_api", open))
 	if !open {

@@ -1,10 +1,11 @@
-// Package page is the operators' page: the list of analyses, and one analysis with its clip, the skeleton drawn on it,
-// its state and its timeline.
+// Package page is the operators' page: the list of analyses; one analysis with its clip, the skeleton drawn on it, its angles, and
+// everything that touched it: executions, credits, ledger, timeline; queue and fleet over time.
 //
-// The pages are complete without scripts; the scripts add the skeleton and keep the state current. Nothing is loaded from
-// elsewhere, and a strict Content-Security-Policy holds the browser to that. Tests and tools find their way by ids:
+// The pages are complete without scripts, and their forms work; the scripts add the skeleton and the angles and keep what is shown
+// current, by fetching the parts of the page that changed (?part=live) when a server-sent event tells. Nothing is loaded from elsewhere, and a strict Content-Security-Policy holds the browser to that. Tests and tools find their way by ids:
 // #state (its text is the status), video#clip, canvas#skeleton with data-frames (frames of the pose document) and
-// data-drawn (how often a skeleton was really drawn), #note (what could not be shown, and why), #timeline.
+// data-drawn (how often a skeleton was really drawn), #note (what could not be shown, and why), #timeline, #live
+// (what is fetched again).
 package page
 
 import (
@@ -13,7 +14,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"encoding/json"
 	"html/template"
 	"io/fs"
 	"log/slog"
@@ -34,63 +34,14 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Source is where the page reads what it shows.
 type Source interface {
-	// List reads a page of analyses, newest first.
-	List(ctx context.Context, cursor string) (Listing, error)
+	// List reads a page of analyses.
+	List(ctx context.Context, f Filter, cursor string) (Listing, error)
 	// Analysis reads one analysis.
 	Analysis(ctx context.Context, id string) (Analysis, error)
+	// Fleet reads queue and fleet over a span of time, such as 6h; empty means the usual one.
+	Fleet(ctx context.Context, span string) (Fleet, error)
 	// Fault tells the HTTP status and a sentence for an error of the others.
 	Fault(err error) (status int, sentence string)
-}
-
-// Listing is a page of analyses. Next is empty on the last one.
-type Listing struct {
-	Items []Item
-	Next  string
-}
-
-// Item is a line of the list.
-type Item struct {
-	ID, Status, Worker string
-	// Name is the first clip's file name; it may be empty.
-	Name             string
-	Clips            int
-	Created, Updated time.Time
-}
-
-// Analysis is one analysis. Data is the operator API's document of it, for the script.
-type Analysis struct {
-	ID, Status, Error string
-	Created           time.Time
-	Clips             []Clip
-	Timeline          []Event
-	Data              json.RawMessage
-}
-
-// Name is the first clip's file name; it may be empty.
-func (a Analysis) Name() string {
-	if len(a.Clips) == 0 {
-		return ""
-	}
-
-	return a.Clips[0].Name
-}
-
-// Ended tells whether the analysis has come to an end without a document, so that there is nothing to play.
-func (a Analysis) Ended() bool { return a.Status == "failed" || a.Status == "cancelled" }
-
-// Clip is one clip. Preview tells that there is a rendition which browsers play, of the type PreviewType.
-type Clip struct {
-	ID, Name, ContentType string
-	Preview               bool
-	PreviewType           string
-}
-
-// Event is a line of the timeline.
-type Event struct {
-	At                           time.Time
-	Kind, Worker, Source, Detail string
-	Epoch                        int64
-	Attempt                      int
 }
 
 // Page serves the pages.
@@ -113,10 +64,11 @@ func New(source Source, log *slog.Logger) *Page {
 	p.add(files, "static/*")
 	p.add(player.Files, "*")
 	p.templates = template.Must(template.New("").Funcs(template.FuncMap{
-		"asset": func(name string) string { return "/static/" + name + "?v=" + p.static[name].version },
-		"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-		"human": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"words": func(kind string) string { return strings.ReplaceAll(kind, "_", " ") },
+		"asset":  func(name string) string { return "/static/" + name + "?v=" + p.static[name].version },
+		"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"human":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"number": number,
+		"words":  func(kind string) string { return strings.ReplaceAll(kind, "_", " ") },
 	}).ParseFS(files, "templates/*.html"))
 
 	return p
@@ -140,29 +92,53 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// List is GET /: the analyses, newest first.
+// List is GET /: the analyses, newest first; filtered by ?id, ?status and ?account.
 func (p *Page) List(w http.ResponseWriter, r *http.Request) {
-	all, err := p.source.List(r.Context(), r.URL.Query().Get("cursor"))
+	q := r.URL.Query()
+	f := Filter{ID: strings.TrimSpace(q.Get("id")), Status: q.Get("status"), Account: strings.TrimSpace(q.Get("account"))}
+	all, err := p.source.List(r.Context(), f, q.Get("cursor"))
 	if err != nil {
-		p.fault(w, r, err)
+		p.Fault(w, r, err)
 
 		return
 	}
-	p.render(w, r, http.StatusOK, "list.html", struct {
+	p.render(w, r, http.StatusOK, part(r, "list"), struct {
 		Listing
-		First bool
-	}{all, r.URL.Query().Get("cursor") == ""})
+		Filter            Filter
+		First             bool
+		FirstURL, NextURL string
+	}{all, f, q.Get("cursor") == "", f.address(""), f.address(all.Next)})
 }
 
 // Analysis is GET /analyses/{id}.
 func (p *Page) Analysis(w http.ResponseWriter, r *http.Request) {
 	a, err := p.source.Analysis(r.Context(), r.PathValue("id"))
 	if err != nil {
-		p.fault(w, r, err)
+		p.Fault(w, r, err)
 
 		return
 	}
-	p.render(w, r, http.StatusOK, "analysis.html", a)
+	p.render(w, r, http.StatusOK, part(r, "analysis"), a)
+}
+
+// Fleet is GET /fleet: queue and fleet over time.
+func (p *Page) Fleet(w http.ResponseWriter, r *http.Request) {
+	f, err := p.source.Fleet(r.Context(), r.URL.Query().Get("since"))
+	if err != nil {
+		p.Fault(w, r, err)
+
+		return
+	}
+	p.render(w, r, http.StatusOK, part(r, "fleet"), f)
+}
+
+// part names the template: the whole page, or what a script fetches again.
+func part(r *http.Request, page string) string {
+	if r.URL.Query().Get("part") == "live" {
+		return page + "-live"
+	}
+
+	return page + ".html"
 }
 
 // Login asks for the token; complaint says what was wrong with the last one.
@@ -170,7 +146,8 @@ func (p *Page) Login(w http.ResponseWriter, r *http.Request, status int, complai
 	p.render(w, r, status, "login.html", complaint)
 }
 
-func (p *Page) fault(w http.ResponseWriter, r *http.Request, err error) {
+// Fault shows why a page can't be shown, or an action was refused.
+func (p *Page) Fault(w http.ResponseWriter, r *http.Request, err error) {
 	status, sentence := p.source.Fault(err)
 	if status >= http.StatusInternalServerError {
 		p.log.ErrorContext(r.Context(), "page can't be shown", slog.Any("error", err))

@@ -150,9 +150,10 @@ func parts() (script, style string, err error) {
 	}{
 		{player.Files, "pose.js", &js},
 		{player.Files, "player.js", &js},
-		{files, "static/curves.js", &js},
+		{player.Files, "curves.js", &js},
 		{files, "static/report.js", &js},
 		{player.Files, "page.css", &css},
+		{player.Files, "curves.css", &css},
 		{files, "static/report.css", &css},
 	} {
 		body, err := f.from.ReadFile(f.name)
