@@ -114,3 +114,25 @@ func TestReadinessWithoutRedis(t *testing.T) {
 	b.add("an_2", 1)
 	b.awaitState("an_2", queue.StateCompleted)
 }
+
+// TestSeriesOfAlarms: what alarms watch is there before anything has happened, since the first event of a series that is new would go
+// unnoticed. A worker without the queue's door has no fetch that could stand still.
+func TestSeriesOfAlarms(t *testing.T) {
+	t.Parallel()
+	for _, withQueue := range []bool{true, false} {
+		w := newBench(t, withQueue).start()
+		_, text := w.admin("/metrics", "")
+		for _, series := range []string{
+			`posefleet_claim_requests_total{result="refused"} 0`, `posefleet_claim_requests_total{result="unavailable"} 0`,
+			`posefleet_callback_attempts_total{result="retried"} 0`, `posefleet_callback_attempts_total{result="stored"} 0`,
+			`posefleet_jobs_total{outcome="lost_lock",source="queue"} 0`, `posefleet_extractor_restarts_total{reason="crash"} 0`,
+		} {
+			if !strings.Contains(text, "\n"+series+"\n") {
+				t.Errorf("%s is missing", series)
+			}
+		}
+		if strings.Contains(text, "\nposefleet_last_fetch_timestamp_seconds ") != withQueue {
+			t.Errorf("queue's door open: %t; the last fetch is shown: %t", withQueue, !withQueue)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -140,6 +141,98 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
+// promtool runs Prometheus' own checker in the folder of the rules.
+func promtool(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), need.Program(t, "promtool"), args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestAlertRulesRing: Prometheus itself evaluates the rules over made-up series. Each alarm rings in one of them and is silent in another,
+// and a rule that is wrong is found.
+func TestAlertRulesRing(t *testing.T) {
+	t.Parallel()
+	rules, tests := string(deployFile(t, "prometheus/alerts.yaml")), deployFile(t, "prometheus/alerts_test.yaml")
+	dir := t.TempDir()
+	run := func(rules string) (string, error) {
+		for name, text := range map[string]string{"alerts.yaml": rules, "alerts_test.yaml": string(tests)} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return promtool(t, dir, "test", "rules", "alerts_test.yaml")
+	}
+	if out, err := run(rules); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for before, after := range map[string]string{`> 120 and`: `> 12000 and`, `result="stored"`: `result="posted"`} {
+		if out, err := run(strings.Replace(rules, before, after, 1)); err == nil {
+			t.Errorf("%q for %q goes unnoticed: %s", after, before, out)
+		}
+	}
+	var cases struct {
+		Tests []struct {
+			Checks []struct {
+				Alert  string `yaml:"alertname"`
+				Expect []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	if err := yaml.Unmarshal(tests, &cases); err != nil {
+		t.Fatal(err)
+	}
+	rings, silent := map[string]bool{}, map[string]bool{}
+	for _, c := range cases.Tests {
+		for _, check := range c.Checks {
+			if len(check.Expect) > 0 {
+				rings[check.Alert] = true
+			} else {
+				silent[check.Alert] = true
+			}
+		}
+	}
+	for _, found := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(rules, -1) {
+		if !rings[found[1]] || !silent[found[1]] {
+			t.Errorf("%s: rings %t, silent %t", found[1], rings[found[1]], silent[found[1]])
+		}
+	}
+}
+
+// TestDashboardParses: the expressions of the dashboard are PromQL to Prometheus' own parser.
+func TestDashboardParses(t *testing.T) {
+	t.Parallel()
+	var board dashboard
+	if err := json.Unmarshal(deployFile(t, "grafana/posefleet.json"), &board); err != nil {
+		t.Fatal(err)
+	}
+	type rule struct{ Record, Expr string }
+	var rules []rule
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			rules = append(rules, rule{fmt.Sprintf("panel:%d:%d", p.ID, len(rules)), strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")})
+		}
+	}
+	dir := t.TempDir()
+	check := func(rules []rule) (string, error) {
+		text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return promtool(t, dir, "check", "rules", "rules.yaml")
+	}
+	if out, err := check(rules); err != nil || len(rules) == 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := check([]rule{{"panel:wrong", "sum by le (posefleet_slots)"}}); err == nil {
+		t.Errorf("nonsense goes unnoticed: %s", out)
+	}
+}
+
 func runbookOf(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(need.ModuleRoot(t), "docs", "operations.md"))
@@ -149,16 +242,18 @@ func runbookOf(t *testing.T) []byte {
 	return text
 }
 
+type dashboard struct {
+	Title, UID string
+	Panels     []struct {
+		ID      int
+		Title   string
+		Targets []struct{ Expr string }
+	}
+}
+
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	var board struct {
-		Title, UID string
-		Panels     []struct {
-			ID      int
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
+	var board dashboard
 	if err := json.Unmarshal(deployFile(t, "grafana/posefleet.json"), &board); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ type gauges struct {
 	slots     func() float64
 	inUse     func() float64
 	state     func() state
-	lastFetch func() time.Time
+	lastFetch func() time.Time     // nil: the worker takes nothing from the queue
 	lowest    func() time.Duration // 0 when no lock is held
 	protected func() float64
 }
@@ -107,6 +107,12 @@ func (m *metrics) preset() {
 	for _, r := range []string{"ok", "lost", "error"} {
 		m.locks.WithLabelValues(r)
 	}
+	for _, k := range []claimcheck.Kind{claimcheck.KindRefused, claimcheck.KindUnavailable} {
+		m.claims.WithLabelValues(string(k))
+	}
+	for _, r := range []string{string(claimcheck.ReportStored), "retried"} {
+		m.callbacks.WithLabelValues(r)
+	}
 }
 
 func (m *metrics) registerGauges(g gauges) {
@@ -119,12 +125,6 @@ func (m *metrics) registerGauges(g gauges) {
 	gauge("lock_remaining_seconds", "Shortest time that a held job lock still has; the lock duration when none is held.", func() float64 {
 		return g.lowest().Seconds()
 	})
-	gauge("last_fetch_timestamp_seconds", "End of the last fetch round that Redis answered.", func() float64 {
-		if t := g.lastFetch(); !t.IsZero() {
-			return float64(t.UnixMilli()) / 1000
-		}
-		return 0
-	})
 	for _, s := range states() {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "posefleet", Name: "state", Help: "1 for the state that the worker is in.", ConstLabels: prometheus.Labels{"state": string(s)},
@@ -135,6 +135,15 @@ func (m *metrics) registerGauges(g gauges) {
 			return 0
 		}))
 	}
+	if g.lastFetch == nil {
+		return // the queue's door is shut: a series that stands still would be an alarm
+	}
+	gauge("last_fetch_timestamp_seconds", "End of the last fetch round that Redis answered.", func() float64 {
+		if t := g.lastFetch(); !t.IsZero() {
+			return float64(t.UnixMilli()) / 1000
+		}
+		return 0
+	})
 }
 
 // handler serves Prometheus text and OpenMetrics, whichever is asked for.

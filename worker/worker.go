@@ -325,13 +325,10 @@ func (w *Worker) gauges() gauges {
 		}
 		return w.queue.Status()
 	}
-	return gauges{
+	g := gauges{
 		slots: func() float64 { return float64(w.slots.Size()) },
 		inUse: func() float64 { return float64(w.slots.InUse()) },
 		state: w.state,
-		lastFetch: func() time.Time {
-			return status().LastFetch
-		},
 		lowest: func() time.Duration {
 			if s := status(); s.Active > 0 {
 				return s.LowestLock
@@ -345,4 +342,8 @@ func (w *Worker) gauges() gauges {
 			return 0
 		},
 	}
+	if w.cfg.QueueEnabled {
+		g.lastFetch = func() time.Time { return status().LastFetch }
+	}
+	return g
 }

@@ -33,17 +33,20 @@ type group struct {
 	packages []string
 	race     bool
 	parallel int
-	// tags take a guard out, run names the tests that show what it was for.
+	// tags take a guard out or make a test longer, run names the tests that it is for.
 	tags, run string
 }
 
 // mutations are builds without a guard, in which certain tests must see the harm that the guard keeps away.
 func mutations() []group {
-	const store = "./control/store"
+	const store, fleet = "./control/store", "./control/fleet"
 
 	return []group{
 		{name: "without the compare-and-set", packages: []string{store}, parallel: 1, tags: "unguarded", run: "^TestNoGuard"},
 		{name: "without the ledger", packages: []string{store}, parallel: 1, tags: "unledgered", run: "^TestNoLedger"},
+		{name: "fleet without the second reading", packages: []string{fleet}, parallel: 1, tags: "unreread", run: "^TestNoGuard"},
+		{name: "fleet without the shelter", packages: []string{fleet}, parallel: 1, tags: "unsheltered", run: "^TestNoGuard"},
+		{name: "fleet, 10,000 interleavings", packages: []string{fleet}, parallel: 1, tags: "interleavings", run: "^TestInterleavings"},
 	}
 }
 

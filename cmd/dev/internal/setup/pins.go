@@ -9,7 +9,7 @@ import "slices"
 var (
 	packagesBuild = []string{"ca-certificates", "git", "gcc", "g++", "libc6-dev", "pkg-config", "libopencv-dev", "lld"}
 	packagesDemo  = []string{"ffmpeg", "redis-server"}
-	packagesTest  = []string{"redis-sentinel", "postgresql-15", "chromium"}
+	packagesTest  = []string{"redis-sentinel", "postgresql-15", "chromium", "prometheus"}
 	packagesImage = []string{"buildah", "debootstrap", "xz-utils"}
 	packagesNode  = []string{"nodejs", "npm"} // only where no Node of minNodeMajor is there
 )
