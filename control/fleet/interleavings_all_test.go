@@ -1,0 +1,5 @@
+//go:build interleavings
+
+package fleet
+
+const interleavings = 10_000
