@@ -34,10 +34,7 @@ func (q *Queue) AddBulk(ctx context.Context, jobs []NewJob) ([]Added, error) {
 	}
 
 	b := &bulk{q: q, all: all, added: make([]Added, len(jobs)), stamp: strconv.FormatInt(now.UnixMilli(), 10)}
-
-	for first := 0; first < len(all); first += bulkJobs * bulkCalls {
-		b.step(ctx, first, min(first+bulkJobs*bulkCalls, len(all)))
-	}
+	b.run(ctx)
 
 	return b.added, errors.Join(b.errs...)
 }
@@ -51,29 +48,77 @@ type bulk struct {
 	errs  []error
 }
 
-// step is one round trip for the jobs from first up to end.
-func (b *bulk) step(ctx context.Context, first, end int) {
-	c := b.q.client.get()
-	pipe, names := c.Pipeline(), scriptKeys(c, b.q.keys)
+// bulkStep is one round trip.
+type bulkStep struct {
+	calls []bulkCall
+	done  chan struct{}
+}
 
-	var cmds []*redis.Cmd
+// bulkCall is one call of the script, for the jobs from first up to end.
+type bulkCall struct {
+	first, end int
+	args       []any
+
+	reply any
+	err   error
+}
+
+// run makes one round trip after the other, so that the jobs are added in their order. While Redis works on one, the next is made up and
+// the answers of the last are read.
+func (b *bulk) run(ctx context.Context) {
+	var last *bulkStep
+
+	for first := 0; first < len(b.all); first += bulkJobs * bulkCalls {
+		s := b.step(first, min(first+bulkJobs*bulkCalls, len(b.all)))
+		b.await(last)
+
+		go s.run(ctx, b.q) // ends before run does: awaited in the next turn or below
+
+		b.read(last)
+		last = s
+	}
+
+	b.await(last)
+	b.read(last)
+}
+
+func (b *bulk) await(s *bulkStep) {
+	if s != nil {
+		<-s.done
+	}
+}
+
+func (b *bulk) step(first, end int) *bulkStep {
+	s := &bulkStep{done: make(chan struct{})}
 
 	for at := first; at < end; at += bulkJobs {
-		cmds = append(cmds, pipe.EvalSha(ctx, b.q.scripts.addBulk.sha, names, b.args(at, min(at+bulkJobs, end))...))
+		till := min(at+bulkJobs, end)
+		s.calls = append(s.calls, bulkCall{first: at, end: till, args: b.args(at, till)})
+	}
+
+	return s
+}
+
+// run is the round trip. Calls that Redis does not know are made again before anything follows them.
+func (s *bulkStep) run(ctx context.Context, q *Queue) {
+	defer close(s.done)
+
+	c := q.client.get()
+	pipe, names, cmds := c.Pipeline(), scriptKeys(c, q.keys), make([]*redis.Cmd, len(s.calls))
+
+	for i, call := range s.calls {
+		cmds[i] = pipe.EvalSha(ctx, q.scripts.addBulk.sha, names, call.args...)
 	}
 
 	_, _ = pipe.Exec(ctx) // each command has its own error
 
 	for i, cmd := range cmds {
-		at := first + i*bulkJobs
-		till := min(at+bulkJobs, end)
+		call := &s.calls[i]
 
-		reply, err := cmd.Result()
-		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			reply, err = b.q.scripts.addBulk.run(ctx, b.q.client, b.q.keys, b.args(at, till)...)
+		call.reply, call.err = cmd.Result()
+		if redis.HasErrorPrefix(call.err, "NOSCRIPT") {
+			call.reply, call.err = q.scripts.addBulk.run(ctx, q.client, q.keys, call.args...)
 		}
-
-		b.read(reply, err, at, till)
 	}
 }
 
@@ -97,17 +142,28 @@ func (b *bulk) args(first, end int) []any {
 	return args
 }
 
-// read takes the answer of one call apart; err concerns all of its jobs.
-func (b *bulk) read(reply any, err error, first, end int) {
-	answers, _ := reply.([]any)
-	if err == nil && len(answers) != end-first {
-		err = fmt.Errorf("addbulk: %w: %T", errBadReply, reply)
+// read takes the answers of a round trip apart.
+func (b *bulk) read(s *bulkStep) {
+	if s == nil {
+		return
 	}
 
-	for i := first; i < end; i++ {
-		fault := err
+	for _, call := range s.calls {
+		b.readCall(call)
+	}
+}
+
+// readCall takes the answer of one call apart; its error concerns all of its jobs.
+func (b *bulk) readCall(c bulkCall) {
+	answers, _ := c.reply.([]any)
+	if c.err == nil && len(answers) != c.end-c.first {
+		c.err = fmt.Errorf("addbulk: %w: %T", errBadReply, c.reply)
+	}
+
+	for i := c.first; i < c.end; i++ {
+		fault := c.err
 		if fault == nil {
-			b.added[i], fault = b.all[i].bulkAnswer(answers[i-first])
+			b.added[i], fault = b.all[i].bulkAnswer(answers[i-c.first])
 		}
 
 		if fault != nil {

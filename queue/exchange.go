@@ -40,7 +40,7 @@ type final struct {
 	h      *hold
 	now    int64
 	value  []byte
-	rule   string // how it ends, as finish.lua reads it; "" = completed, kept for ever
+	rule   string // how it ends, as finish.lua reads it; "" and "-" = completed, kept for ever
 	fields []any  // of the job's hash: name, value, …
 
 	wake chan struct{} // the outcome is written or refused, or: make the next call
@@ -53,6 +53,10 @@ func (h *hold) final(target string, value []byte, keep *Keep, fields []any) *fin
 	e := &final{h: h, now: time.Now().UnixMilli(), value: value, fields: fields, wake: make(chan struct{}, 1)}
 
 	if target == keyCompleted && keep.all() && len(fields) == 0 {
+		if h.job.AttemptsMade > 0 || h.job.DeduplicationID != "" {
+			e.rule = "-"
+		}
+
 		return e
 	}
 

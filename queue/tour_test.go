@@ -119,6 +119,7 @@ func tourProducer(k *kit, o Options) {
 func seedWorker(k *kit) {
 	q, ctx := k.queue("q"), k.t.Context()
 	k.must(q.Pause(ctx)) // the delayed ones stay together
+	k.plainJobs(k.queue("burst"), 3*burstSlots)
 
 	_, err := q.AddBulk(ctx, []NewJob{
 		{Name: "plain"},
@@ -264,12 +265,14 @@ func tourWorker(k *kit, o Options) {
 	tourIdleWorker(k, o)
 }
 
+// burstSlots are the slots of tourIdleWorker; three times as many jobs are there.
+const burstSlots = 4
+
 // tourIdleWorker takes several jobs at once, and then waits for one with the claim behind the wait.
 func tourIdleWorker(k *kit, o Options) {
-	const slots = 4
+	const slots = burstSlots
 
 	q := k.queue("burst")
-	k.plainJobs(q, 3*slots)
 
 	wo := DefaultWorkerOptions()
 	wo.Options, wo.Name, wo.Concurrency = o, "burst", slots

@@ -6,26 +6,82 @@
 --          2… each job: custom id or "", name, data (JSON), opts (JSON), and "" for a plain one, which waits in the list and has no family and
 --          no deduplication; else "1" and the further values of read_addition() in include/add_job.lua
 -- Returns  an answer for each: the id of an added job | what add_job() answers else | {"error", text}
-local q, answers, at = KEYS[1], {}, 2
+local q, answers, at, most = KEYS[1], {}, 2, #ARGV
 
-while at <= #ARGV do
-  local j
-  if ARGV[at + 4] == "" then
-    j = {
-      custom = ARGV[at], name = ARGV[at + 1], data = ARGV[at + 2], opts = ARGV[at + 3], timestamp = ARGV[1], delay = "0", priority = "0",
-      parent_key = "", dedup = "",
-    }
-    at = at + 5
-  else
-    j = read_addition(at, at + 5)
-    at = at + 16
+local function fault(err)
+  return { "error", type(err) == "table" and err.err or tostring(err) }
+end
+
+-- add_plain adds one plain job, all but its place in the list, and answers as add_job does.
+local function add_plain(first, id)
+  local custom = ARGV[first]
+  if custom ~= "" then
+    id = custom
+    if redis.call("EXISTS", q .. id) == 1 then
+      emit(q, "duplicated", "jobId", id)
+      return { "duplicate", id, redis.call("HGET", q .. id, "timestamp") or "" }
+    end
   end
-  local ok, answer = pcall(add_job, q, j)
+  redis.call("HSET", q .. id, "name", ARGV[first + 1], "data", ARGV[first + 2], "opts", ARGV[first + 3], "timestamp", ARGV[1], "delay", "0",
+    "priority", "0")
+  emit(q, "added", "jobId", id, "name", ARGV[first + 1])
+  emit(q, "waiting", "jobId", id)
+  return id
+end
+
+-- line_up gives the jobs their places in the list, all at once.
+local function line_up(ids, places)
+  if not ids[1] then
+    return
+  end
+  local ok, err = pcall(redis.call, "LPUSH", waiting_list(q), unpack(ids))
+  if ok then
+    wake(q)
+    return
+  end
+  for _, i in ipairs(places) do
+    answers[i] = fault(err)
+  end
+end
+
+-- add_plain_ones adds the plain jobs from ARGV[at] on, up to the first that is not plain.
+local function add_plain_ones()
+  local n = 0
+  while ARGV[at + 5 * n + 4] == "" do
+    n = n + 1
+  end
+  local id, ids, places = redis.call("INCRBY", q .. "id", n) - n, {}, {}
+  max_events(q)
+  for i = 1, n do
+    local ok, answer = pcall(add_plain, at, tostring(id + i))
+    if not ok then
+      answer = fault(answer)
+    elseif type(answer) == "string" then
+      ids[#ids + 1], places[#places + 1] = answer, #answers + 1
+    end
+    answers[#answers + 1] = answer
+    at = at + 5
+  end
+  line_up(ids, places)
+  trim_events(q)
+end
+
+local function add_other()
+  local ok, answer = pcall(add_job, q, read_addition(at, at + 5))
   if not ok then
-    answer = { "error", type(answer) == "table" and answer.err or tostring(answer) }
+    answer = fault(answer)
   elseif type(answer) == "table" and answer[1] == "added" then
     answer = answer[2]
   end
   answers[#answers + 1] = answer
+  at = at + 16
+end
+
+while at <= most do
+  if ARGV[at + 4] == "" then
+    add_plain_ones()
+  else
+    add_other()
+  end
 end
 return answers

@@ -8,8 +8,8 @@
 -- ARGV     1 metrics points kept, 0 = none
 --          2 how many jobs to take, at most as many as have ended, by 3 now ms, 4 token, 5 lock ms, 6 worker name, 7 limiter max,
 --          8 limiter duration
---          9… each job: id, token, now ms, return value (JSON) or failed reason (raw text), and how it ends: "" = completed, kept for ever;
---          else "state count age limit attempts n", state c(ompleted) or f(ailed), "-" = no such rule, and n extra values: fields
+--          9… each job: id, token, now ms, return value (JSON) or failed reason (raw text), and how it ends: "-" = completed, kept for ever; "" = the
+--          same for a job that had no deduplication and no attempt behind it when it was taken; else "state count age limit attempts n", state c(ompleted) or f(ailed), "-" = no such rule, and n extra values: fields
 --          of the job, name, value, …
 -- Returns  {{an answer for each job}, answer of take() or nothing}; an answer is 0 | -1 no such job | -2 no lock | -3 not active |
 --          -4 pending children | -6 another's lock | -9 failed children | {"error", text}
@@ -27,9 +27,12 @@ end
 
 -- read answers the job that begins at ARGV[at], and where the next one does.
 local function read(at)
-  local e = { id = ARGV[at], token = ARGV[at + 1], now = ARGV[at + 2], value = ARGV[at + 3], target = "completed", first = at + 5, last = at + 4 }
-  if ARGV[at + 4] ~= "" then
-    local state, count, age, limit, attempts, n = string.match(ARGV[at + 4], "^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$")
+  local e = { id = ARGV[at], job = q .. ARGV[at], token = ARGV[at + 1], now = ARGV[at + 2], value = ARGV[at + 3], target = "completed", first = at + 5, last = at + 4 }
+  local rule = ARGV[at + 4]
+  if rule == "" then
+    e.plain = true
+  elseif rule ~= "-" then
+    local state, count, age, limit, attempts, n = string.match(rule, "^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$")
     e.rule, e.target = true, state == "c" and "completed" or "failed"
     e.count, e.age, e.limit, e.attempts = tonumber(count), tonumber(age), tonumber(limit), tonumber(attempts)
     e.last = e.last + tonumber(n)
@@ -44,8 +47,9 @@ local owners, childless = {}, false
 local function look_ahead(batch)
   local lock_keys, child_keys, failing = {}, {}, false
   for i, e in ipairs(batch) do
-    local job = q .. e.id
-    lock_keys[i] = job .. ":lock"
+    local job = e.job
+    e.lock = job .. ":lock"
+    lock_keys[i] = e.lock
     child_keys[2 * i - 1] = job .. ":dependencies"
     child_keys[2 * i] = job .. ":unsuccessful"
     failing = failing or e.target == "failed"
@@ -125,7 +129,7 @@ local function leave(job, e, owner)
     if owner ~= e.token then
       return owner and -6 or -2
     end
-    locks[#locks + 1] = job .. ":lock"
+    locks[#locks + 1] = e.lock
     ids[#ids + 1] = e.id
   end
   if e.last > e.first then
@@ -190,8 +194,15 @@ end
 local trimmed = false
 
 local function finish(e, owner)
-  local job = q .. e.id
-  local hash = redis.call("HMGET", job, "ats", "atm", "deid", "parentKey")
+  local job = e.job
+  -- A plain job has no deduplication and no attempt behind it, and neither can come while it is locked; a parent can.
+  local hash
+  if e.plain and owner == e.token then
+    hash = redis.call("HMGET", job, "ats", "parentKey")
+    hash[4], hash[2] = hash[2], nil
+  else
+    hash = redis.call("HMGET", job, "ats", "atm", "deid", "parentKey")
+  end
   if not hash[1] and redis.call("EXISTS", job) == 0 then
     return -1
   end

@@ -111,8 +111,31 @@ local function count_against_limit(q, duration)
   end
 end
 
+-- as_added: the fields are those that every new job has, in the order in which they were written, and no others: it was never started.
+-- What is read from a large hash comes in any order; then the answer is false, too.
+local function as_added(fields)
+  return fields[11] == "priority" and not fields[13] and fields[1] == "name" and fields[3] == "data" and fields[5] == "opts"
+    and fields[7] == "timestamp" and fields[9] == "delay"
+end
+
+-- start_new is start() for a job as it was added.
+local function start_new(job, fields, by)
+  local now = by.now
+  fields[13], fields[14], fields[15], fields[16] = "processedOn", now, "ats", "1"
+  if by.worker ~= "" then
+    fields[17], fields[18] = "pb", by.worker
+    redis.call("HSET", job, "processedOn", now, "pb", by.worker, "ats", "1")
+  else
+    redis.call("HSET", job, "processedOn", now, "ats", "1")
+  end
+  return false
+end
+
 -- start notes the start of a job in its hash and in its fields, as they were read, and answers whether it only is to be failed.
 local function start(job, fields, by)
+  if as_added(fields) then
+    return start_new(job, fields, by)
+  end
   local at, started, by_at, sentenced, ats = nil, nil, nil, false, 1
   for i = 1, #fields, 2 do
     local field = fields[i]
