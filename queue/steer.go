@@ -83,6 +83,14 @@ func (q *Queue) RemoveAlone(ctx context.Context, id string) error {
 	return wrap("remove", err)
 }
 
+// RemoveUnprocessedChildren deletes the children that the job still waits for, and what they wait for in turn. Those that run or have
+// failed stay; if none is left the job goes on. A job that is not there has none.
+func (q *Queue) RemoveUnprocessedChildren(ctx context.Context, id string) error {
+	_, err := q.scripts.remove.code(ctx, q.client, q.keys, id, id, "pending")
+
+	return wrap("remove unprocessed children", err)
+}
+
 // Drain deletes all jobs that wait, and the delayed ones too if asked. Active and finished jobs stay.
 func (q *Queue) Drain(ctx context.Context, delayed bool) (removed int64, err error) {
 	n, err := q.scripts.drain.code(ctx, q.client, q.keys, "", flag(delayed))

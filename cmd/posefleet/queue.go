@@ -228,11 +228,15 @@ func (r *queueRetryCmd) Run(h *host, c *queueCmd) error {
 }
 
 type queueRemoveCmd struct {
-	IDs []string `arg:"" name:"id" help:"Job ids."`
+	IDs                 []string `arg:"" name:"id" help:"Job ids."`
+	UnprocessedChildren bool     `help:"Remove only those children of the jobs that have not begun."`
 }
 
 // Run removes jobs.
 func (r *queueRemoveCmd) Run(h *host, c *queueCmd) error {
+	if r.UnprocessedChildren {
+		return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.RemoveUnprocessedChildren(ctx, r.IDs) })
+	}
 	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Remove(ctx, r.IDs) })
 }
 

@@ -74,13 +74,17 @@ func (w *queueWaitCmd) Run(h *host, c *queueCmd) error {
 }
 
 type queueMetricsCmd struct {
-	Minutes int64 `default:"60" help:"How many minutes; those before were counted too, if workers keep so many."`
+	Minutes    int64 `default:"60" help:"How many minutes; those before were counted too, if workers keep so many."`
+	Prometheus bool  `help:"Print counts of jobs by state and of ended jobs in Prometheus' text format instead, as Node's exportPrometheusMetrics does."`
 }
 
 // Run shows metrics.
 func (m *queueMetricsCmd) Run(h *host, c *queueCmd) error {
 	if m.Minutes < 1 {
 		return &usageError{err: errors.New("--minutes must be at least 1")}
+	}
+	if m.Prometheus {
+		return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Prometheus(ctx) })
 	}
 	return c.with(h, func(ctx context.Context, d *queuecmd.Desk) error { return d.Metrics(ctx, m.Minutes) })
 }

@@ -117,7 +117,8 @@ func flows() []Feature {
 		likeRust(a, "children added by the running parent", "b.Job.prototype.moveToWaitingChildren", golden, "queue.TestWaitForChildren"),
 		likeRust(a, "read a tree", "b.FlowProducer.prototype.getFlow", "queue.TestReadFlow", "cmd/posefleet/internal/queuecmd.TestFlow"),
 		likeRust(a, "leave the parent", "b.Job.prototype.removeChildDependency", golden, "queue.TestLeaveParent"),
-		likeRust(a, "remove the children that have not run", "b.Job.prototype.removeUnprocessedChildren"),
+		likeRust(a, "remove the children that have not run", "b.Job.prototype.removeUnprocessedChildren",
+			"queue.TestRemoveUnprocessedChildrenAsNode", "queue.TestRemoveUnprocessedChildrenFreesTheParent"),
 		onlyHere(a, "a refused child undoes the whole tree", "queue.TestRefusedFlowLeavesNothing").
 			noting("Node answers success and leaves a parent that waits for ever"),
 		onlyHere(a, "a tree is not added twice when the answer was lost", "queue.TestFlowWhoseAnswerWasLost"),
@@ -186,8 +187,7 @@ func steering() []Feature {
 		inPython(a, "events of one's own", "b.QueueEventsProducer", golden).rust(No),
 		likeRust(a, "wait until a job has finished", "b.Job.prototype.waitUntilFinished", "queue.TestResultsOfFastJobs", "queue.TestResultsOfJobsThatGoAway",
 			"cmd/posefleet/internal/queuecmd.TestWait").rust(No),
-		likeRust(a, "numbers in Prometheus' form", "b.Queue.prototype.exportPrometheusMetrics").
-			noting("posefleet's worker and control plane have metrics of their own; package queue has Counts and Metrics"),
+		likeRust(a, "numbers in Prometheus' form", "b.Queue.prototype.exportPrometheusMetrics", "queue.TestPrometheusTextAsNode"),
 		onlyHere(a, "all of it on a command line", "cmd/posefleet.TestQueueUsage", commands, "cmd/posefleet/internal/queuecmd.TestSecondThoughts"),
 		likeRust(a, "bull-board shows and steers its queues", "", "queue.TestBullBoard").rust(Unchecked),
 	}

@@ -1,11 +1,11 @@
 -- include: family
 -- include: schedules
--- remove.lua: a job and, if asked, its children disappear.
+-- remove.lua: a job and, if asked, its children disappear; or only those of its children that have not run.
 --
 -- KEYS[1]  queue base
--- ARGV     1 id   2 "1" = with its children
+-- ARGV     1 id   2 "1" = with its children, "pending" = only its pending children, but for those that run or have failed
 -- Returns  1 (also if there is no such job) | 0 it or a child runs | -8 the pending iteration of a scheduler
-local q, with_children = KEYS[1], ARGV[2] == "1"
+local q, with_children, only_pending = KEYS[1], ARGV[2] == "1", ARGV[2] == "pending"
 
 local function split(key)
   return string.match(key, "^(.*:)([^:]*)$")
@@ -55,11 +55,22 @@ local function remove_children(job)
   end
 end
 
+local function remove_pending(job)
+  for _, child in ipairs(redis.call("SMEMBERS", job .. ":dependencies")) do
+    local base, id = split(child)
+    if redis.call("EXISTS", child .. ":lock") == 0 and not redis.call("ZSCORE", base .. "failed", id) then
+      remove(base, id)
+    end
+  end
+end
+
 remove = function(base, id)
   local job = base .. id
   child_gone(base, job, false)
   if with_children then
     remove_children(job)
+  elseif only_pending then
+    remove_pending(job)
   end
   local prev = leave(base, id)
   dedup_dropped(base, job, id)
@@ -68,6 +79,10 @@ remove = function(base, id)
   end
 end
 
+if only_pending then
+  remove_pending(q .. ARGV[1])
+  return 1
+end
 if is_pending_iteration(q, ARGV[1]) then
   return -8
 end

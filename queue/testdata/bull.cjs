@@ -89,6 +89,8 @@ const commands = {
   },
   upsert: async ({ id, repeat, template }) => (await queue.upsertJobScheduler(id, repeat, template)).id,
   counts: async () => await queue.getJobCounts(),
+  prometheus: async ({ labels }) => await queue.exportPrometheusMetrics(labels),
+  removeUnprocessedChildren: async ({ id }) => { await (await queue.getJob(id)).removeUnprocessedChildren() },
   workers: async () => (await queue.getWorkers()).map((w) => w.rawname || w.name),
   dedupOwner: async ({ id }) => (await queue.getDeduplicationJobId(id)) || '',
   endDedup: async ({ id }) => await queue.removeDeduplicationKey(id),

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/posefleet/posefleet/queue"
@@ -42,6 +43,20 @@ func (d *Desk) Metrics(ctx context.Context, minutes int64) error {
 	}
 
 	return d.table(minuteRows(done, failed))
+}
+
+// Prometheus shows counts in Prometheus' text format.
+func (d *Desk) Prometheus(ctx context.Context) error {
+	text, err := d.Queue.PrometheusText(ctx, nil)
+	if err != nil {
+		return err
+	}
+
+	if d.JSON {
+		return d.document(map[string]string{"text": text})
+	}
+
+	return d.say("%s", strings.TrimSuffix(text, "\n"))
 }
 
 func seriesOf(m queue.Metrics) series {

@@ -292,3 +292,48 @@ func TestSecondThoughts(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+func TestRemoveUnprocessedChildren(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	ctx := t.Context()
+
+	flows, err := queue.NewFlows(queue.FlowOptions{RedisURL: b.Options.RedisURL, Prefix: b.Options.Prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer flows.Close()
+
+	if _, err := flows.Add(ctx, queue.FlowJob{
+		Queue: "pose", Name: "n", Opts: queue.JobOptions{JobID: "parent"}, Children: []queue.FlowJob{{Queue: "pose", Name: "n"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+
+	err = b.RemoveUnprocessedChildren(ctx, []string{"parent", "nobody"})
+	if text := b.out.take(); text != "parent is relieved of the children that had not begun\n1 job relieved\n" {
+		t.Error(text)
+	}
+
+	if err == nil || err.Error() != "job nobody does not exist" {
+		t.Errorf("%v", err)
+	}
+
+	if s, err := b.Queue.State(ctx, "parent"); err != nil || s != queue.StateWaiting {
+		t.Errorf("the parent is %s, %v", s, err)
+	}
+}
+
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	if text := b.text(b.Prometheus(t.Context())); !strings.Contains(text, "\nbullmq_job_count{queue=\"pose\", state=\"waiting\"} 0\n") {
+		t.Error(text)
+	}
+
+	if doc := b.json(func() error { return b.Prometheus(t.Context()) }); !strings.Contains(fmt.Sprint(doc["text"]), "bullmq_job_failed_total") {
+		t.Error(doc)
+	}
+}

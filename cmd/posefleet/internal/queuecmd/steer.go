@@ -69,6 +69,17 @@ func (d *Desk) Remove(ctx context.Context, ids []string) error {
 	})
 }
 
+// RemoveUnprocessedChildren deletes the children of each job that have not run yet.
+func (d *Desk) RemoveUnprocessedChildren(ctx context.Context, ids []string) error {
+	return d.each(ctx, ids, "relieved", "is relieved of the children that had not begun", func(ctx context.Context, id string) error {
+		if _, err := d.Queue.Job(ctx, id); err != nil {
+			return err
+		}
+
+		return d.Queue.RemoveUnprocessedChildren(ctx, id)
+	})
+}
+
 // each does one thing to several jobs and tells of each. An error of Redis itself ends it.
 func (d *Desk) each(ctx context.Context, ids []string, done, sentence string, do func(context.Context, string) error) error {
 	var (
