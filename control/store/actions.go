@@ -150,8 +150,8 @@ func (s *sqlStore) Retry(ctx context.Context, a Action) (Analysis, bool, error) 
 		switch {
 		case a.Round != nil:
 			round = *a.Round
-		case now.Status != StatusFailed:
-			// The retry that made it run again may have been this one, whose answer was lost.
+		case now.Status != StatusFailed && a.Key == "":
+			// The retry that made it run again may have been this one, whose answer was lost. A key would have told.
 			round--
 		}
 		if round < now.Round {
