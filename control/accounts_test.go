@@ -61,18 +61,24 @@ func TestEffectsAreShown(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	b.delivered(t, "an_1")
-	v := decode[struct {
+	type effects struct {
 		Credits []struct{ Account, State string }
 		Ledger  []struct{ Effect, Outcome string }
-	}](t, b.api(t, http.MethodGet, "/v1/analyses/an_1", nil).want(t, http.StatusOK, ""))
+	}
+	var v effects
+	wait.For(t, patience, func() bool { // the notice is the run's last step
+		v = decode[effects](t, b.api(t, http.MethodGet, "/v1/analyses/an_1", nil).want(t, http.StatusOK, ""))
+
+		return len(v.Ledger) == 3
+	}, "the ledger is not complete")
 	if len(v.Credits) != 1 || v.Credits[0].Account != "default" || v.Credits[0].State != "settled" {
 		t.Errorf("credits %+v", v.Credits)
 	}
-	var effects []string
+	var got []string
 	for _, e := range v.Ledger {
-		effects = append(effects, e.Effect+" "+e.Outcome)
+		got = append(got, e.Effect+" "+e.Outcome)
 	}
-	if d := cmp.Diff([]string{"credit.reserve default", "credit.settle settled", "notice delivered"}, effects); d != "" {
+	if d := cmp.Diff([]string{"credit.reserve default", "credit.settle settled", "notice delivered"}, got); d != "" {
 		t.Error(d)
 	}
 }

@@ -27,18 +27,18 @@ var sha256Hex = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
 // createRequest is the body of POST /v1/analyses.
 type createRequest struct {
-	AnalysisID string          `json:"analysisId"`
-	Account    string          `json:"account"`
+	AnalysisID string          `json:"analysisId,omitempty" doc:"Chosen by the server if missing."`
+	Account    string          `json:"account,omitempty" doc:"Who pays; default if missing."`
 	Clips      []createClip    `json:"clips"`
-	Params     json.RawMessage `json:"params"`
+	Params     json.RawMessage `json:"params,omitempty" doc:"What is wished of the pass; see the contract of claims."`
 }
 
 type createClip struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Size        int64  `json:"size"`
-	SHA256      string `json:"sha256"`
-	ContentType string `json:"contentType"`
+	ID          string `json:"id,omitempty" doc:"Needed, except for a rendition."`
+	Name        string `json:"name,omitempty"`
+	Size        int64  `json:"size" minimum:"0" maximum:"5368709120"`
+	SHA256      string `json:"sha256" pattern:"^[0-9a-fA-F]{64}$"`
+	ContentType string `json:"contentType,omitempty"`
 }
 
 // upload says where and how to put a file.
@@ -178,7 +178,11 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	a, err = s.store.Submit(r.Context(), store.Submission{ID: a.ID, Clips: a.Clips, Dispatch: request.Dispatch != "none"})
+	reason := store.RunSubmitted
+	if request.Dispatch == "none" {
+		reason = store.RunFollowed
+	}
+	a, err = s.store.Submit(r.Context(), store.Submission{ID: a.ID, Clips: a.Clips, Run: reason})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/posefleet/posefleet/control/pipeline"
 	"github.com/posefleet/posefleet/control/storage"
 	"github.com/posefleet/posefleet/control/store"
 	"github.com/posefleet/posefleet/internal/envconfig"
@@ -54,6 +55,15 @@ type Config struct {
 	APIToken  Token `env:"API_TOKEN" secret:"true" help:"token of the operator API and the page, at least 16 characters; not needed on a loopback address"`
 	ReadToken Token `env:"READ_TOKEN" secret:"true" help:"token that lets look but not act, at least 16 characters"`
 
+	// Dispatch says which part of the analyses goes to the queue and which to the door.
+	Dispatch string `env:"DISPATCH" envDefault:"queue" help:"where analyses go: queue, http, or http:25% for a part of them, always the same ones"`
+	// DoorURL is where a worker, or a balancer before several, takes analyses.
+	DoorURL string `env:"DOOR_URL" help:"the workers' HTTP door, as http://worker:8080/v1/jobs (required with DISPATCH other than queue)"`
+	// DoorSecrets sign what is posted there.
+	DoorSecrets []webhook.Secret `env:"DOOR_SECRET" secret:"true" help:"whsec_… that signs control plane to worker (required with DOOR_URL); several, comma-separated: all sign"`
+	// RunTimeout bounds a round of an analysis.
+	RunTimeout time.Duration `env:"RUN_TIMEOUT" envDefault:"24h" help:"how long an analysis may take from its submission on before it fails and its credit goes back, at least 1m"`
+
 	LogFormat string     `env:"LOG_FORMAT" envDefault:"json" help:"json, or text for people"`
 	LogLevel  slog.Level `env:"LOG_LEVEL" envDefault:"info" help:"debug, info, warn, error"`
 
@@ -63,6 +73,14 @@ type Config struct {
 	// between two tries, doubled each time; 0 means 5 s.
 	JobAttempts int           `env:"-"`
 	JobBackoff  time.Duration `env:"-"`
+	// Waker is the fleet that runs wake; nil is always awake. Precheck looks at an analysis before its dispatch, Report does what follows a
+	// delivery before the customer is told; see pipeline.Config. RunLook is how often a run looks after its analysis; 0 means 5 min.
+	Waker    pipeline.Waker                              `env:"-"`
+	Precheck func(context.Context, store.Analysis) error `env:"-"`
+	Report   func(context.Context, store.Analysis) error `env:"-"`
+	RunLook  time.Duration                               `env:"-"`
+	// point is for tests that end the process in certain places.
+	point func(string)
 	// OnSettled hears of every outcome at least once, also after a restart; an error is tried again. Nil: nobody does.
 	OnSettled func(context.Context, Settled) error `env:"-"`
 	// Now is the clock of leases, URLs and signatures; nil means time.Now.
@@ -126,7 +144,7 @@ func (c *Config) setDefaults() {
 
 // Validate returns every fault of the configuration as a *ConfigError, joined.
 func (c *Config) Validate() error {
-	return errors.Join(c.validateQueue(), c.validateAddresses(), c.validateStores(), c.validateRest())
+	return errors.Join(c.validateQueue(), c.validateAddresses(), c.validateStores(), c.validateRuns(), c.validateRest())
 }
 
 func (c *Config) validateQueue() error {
@@ -170,6 +188,31 @@ func (c *Config) validateStores() error {
 	}
 	if err := storage.CheckURL(c.StorageURL); err != nil {
 		errs = append(errs, envconfig.Fault("STORAGE_URL", "is not valid: %v", err))
+	}
+
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateRuns() error {
+	var errs []error
+	rollout, err := pipeline.ParseRollout(c.Dispatch)
+	if err != nil {
+		errs = append(errs, envconfig.Fault("DISPATCH", "%v", err))
+	}
+	if rollout.HTTP > 0 && c.DoorURL == "" {
+		errs = append(errs, envconfig.Fault("DOOR_URL", "is required where analyses go by HTTP"))
+	}
+	if c.DoorURL != "" {
+		u, err := url.Parse(c.DoorURL)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
+			errs = append(errs, envconfig.Fault("DOOR_URL", "is no http or https URL without a user"))
+		}
+		if len(c.DoorSecrets) == 0 {
+			errs = append(errs, envconfig.Fault("DOOR_SECRET", "is required with %sDOOR_URL", EnvPrefix))
+		}
+	}
+	if c.RunTimeout != 0 && c.RunTimeout < time.Minute {
+		errs = append(errs, envconfig.Fault("RUN_TIMEOUT", "must be at least 1m, not %s", c.RunTimeout))
 	}
 
 	return errors.Join(errs...)

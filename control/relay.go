@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/posefleet/posefleet/control/pipeline"
 	"github.com/posefleet/posefleet/control/store"
-	"github.com/posefleet/posefleet/protocol"
-	"github.com/posefleet/posefleet/queue"
 )
 
 const (
@@ -39,15 +38,25 @@ type courier struct {
 	wake chan struct{}
 }
 
-func newRelay(s store.Store, d *dispatcher, n *notifier, cfg *Config, log *slog.Logger) *relay {
-	inner := &carrier{dispatch: d.dispatch, onSettled: cfg.OnSettled}
+// destinations are who carries out what.
+type destinations struct {
+	queue    *dispatcher
+	door     *door
+	notifier *notifier
+	runs     *pipeline.Pipeline
+}
+
+func newRelay(s store.Store, to destinations, cfg *Config, log *slog.Logger) *relay {
+	inner := &carrier{dispatch: to.queue.dispatch, onSettled: cfg.OnSettled, hint: to.runs.Hint}
 	start := func(pauseMost time.Duration, carry func(context.Context, store.OutboxEntry) error, kinds ...store.OutboxKind) *courier {
 		return &courier{store: s, kinds: kinds, carry: carry, pauseMost: pauseMost, log: log, wake: make(chan struct{}, 1)}
 	}
 
 	return &relay{couriers: []*courier{
 		start(retryMost, inner.carryOut, store.OutboxDispatch, store.OutboxSettled),
-		start(noticeRetryMost, n.deliver, store.OutboxNotice, store.OutboxRenotice),
+		start(retryMost, to.runs.Start, store.OutboxRun),
+		start(retryMost, to.door.dispatch, store.OutboxDoor),
+		start(noticeRetryMost, to.notifier.deliver, store.OutboxNotice, store.OutboxRenotice),
 	}}
 }
 
@@ -107,6 +116,15 @@ func (r *courier) pass(ctx context.Context) bool {
 	return len(entries) == relayBatch && len(failed) == 0 && ctx.Err() == nil
 }
 
+// laterError is no fault: the other side asked to be left alone for a while.
+type laterError struct {
+	after time.Duration
+	why   string
+}
+
+// Error tells why.
+func (e *laterError) Error() string { return e.why }
+
 // entry carries out one intent and tells whether that worked. The entry goes only afterwards: an end in between repeats
 // the intent, which is harmless.
 func (r *courier) entry(ctx context.Context, e store.OutboxEntry) bool {
@@ -118,7 +136,11 @@ func (r *courier) entry(ctx context.Context, e store.OutboxEntry) bool {
 		return true
 	}
 	pause := min(retryFirst<<min(e.Tries, 20), r.pauseMost)
-	r.log.WarnContext(ctx, "outbox entry is tried again", slog.String("analysis_id", e.AnalysisID), slog.String("kind", string(e.Kind)),
+	level := slog.LevelWarn
+	if later, ok := errors.AsType[*laterError](err); ok {
+		pause, level = later.after, slog.LevelInfo
+	}
+	r.log.Log(ctx, level, "outbox entry is tried again", slog.String("analysis_id", e.AnalysisID), slog.String("kind", string(e.Kind)),
 		slog.Int("tries", e.Tries+1), slog.Duration("pause", pause), slog.Any("error", err))
 	if err := r.store.OutboxFailed(ctx, e, pause); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "outbox can't be written", slog.Any("error", err))
@@ -131,66 +153,15 @@ func (r *courier) entry(ctx context.Context, e store.OutboxEntry) bool {
 type carrier struct {
 	dispatch  func(ctx context.Context, id string, reason store.DispatchReason) error
 	onSettled func(context.Context, Settled) error
+	hint      func(analysisID string, round int64)
 }
 
 func (c *carrier) carryOut(ctx context.Context, e store.OutboxEntry) error {
 	if e.Kind == store.OutboxSettled {
+		c.hint(e.AnalysisID, e.Round)
+
 		return c.onSettled(ctx, Settled{AnalysisID: e.AnalysisID, Outcome: store.Status(e.Reason)})
 	}
 
 	return c.dispatch(ctx, e.AnalysisID, store.DispatchReason(e.Reason))
-}
-
-// dispatcher adds analyses to the queue.
-type dispatcher struct {
-	store store.Store
-	queue *queue.Queue
-	opts  queue.JobOptions
-}
-
-func newDispatcher(s store.Store, q *queue.Queue, cfg *Config) *dispatcher {
-	return &dispatcher{store: s, queue: q, opts: queue.JobOptions{
-		Attempts: cfg.JobAttempts,
-		Backoff:  &queue.Backoff{Type: "exponential", Delay: cfg.JobBackoff, Jitter: 0.5},
-	}}
-}
-
-// dispatch adds the job of the analysis, whose id is the analysis's own, so that a second dispatch is no second job.
-func (d *dispatcher) dispatch(ctx context.Context, id string, reason store.DispatchReason) error {
-	a, err := d.store.Analysis(ctx, id)
-	if err != nil {
-		return err
-	}
-	if a.Status.Terminal() {
-		return nil
-	}
-	added, err := d.add(ctx, id)
-	if err != nil || !added.Duplicate || reason == store.DispatchSubmitted {
-		return err
-	}
-
-	return d.revive(ctx, id)
-}
-
-func (d *dispatcher) add(ctx context.Context, id string) (queue.Added, error) {
-	opts := d.opts
-	opts.JobID = id
-
-	return d.queue.Add(ctx, protocol.JobName, protocol.NewJobData(id), opts)
-}
-
-// revive makes a finished job of an earlier dispatch run again: the analysis came back from the HTTP door and is not
-// decided, so that whatever that job ended with was not its outcome.
-func (d *dispatcher) revive(ctx context.Context, id string) error {
-	state, err := d.queue.State(ctx, id)
-	if err != nil || (state != queue.StateFailed && state != queue.StateCompleted) {
-		return err
-	}
-	err = d.queue.Retry(ctx, id)
-	if errors.Is(err, queue.ErrNotInState) || errors.Is(err, queue.ErrJobNotFound) {
-		// Somebody else was faster, or removed it.
-		_, err = d.add(ctx, id)
-	}
-
-	return err
 }

@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/posefleet/posefleet/control/page"
+	"github.com/posefleet/posefleet/control/pipeline"
 	"github.com/posefleet/posefleet/control/storage"
 	"github.com/posefleet/posefleet/control/store"
 	"github.com/posefleet/posefleet/protocol/webhook"
@@ -40,10 +42,13 @@ type Server struct {
 	operators *operators
 	page      *page.Page
 	hub       *hub
+	runs      *pipeline.Pipeline
 	relay     *relay
 	keeper    *keeper
 	census    *census
 	http      *http.Server
+	// relayNow is the relay once it is there.
+	relayNow atomic.Pointer[relay]
 	// stopping is closed when the end was asked for, so that event streams end.
 	stopping chan struct{}
 	close    sync.Once
@@ -99,14 +104,45 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.assemble()
+	queued := newDispatcher(s.store, s.queue, &s.cfg)
+	if s.runs, err = s.openRuns(ctx, queued); err != nil {
+		return err
+	}
+	s.assemble(queued)
 
 	return nil
 }
 
+// openRuns takes up the runs that the last end of the process left.
+func (s *Server) openRuns(ctx context.Context, queued *dispatcher) (*pipeline.Pipeline, error) {
+	rollout, err := pipeline.ParseRollout(s.cfg.Dispatch)
+	if err != nil {
+		return nil, err
+	}
+
+	return pipeline.Open(ctx, pipeline.Config{
+		DatabaseURL: s.cfg.DatabaseURL, Store: s.store, Rollout: rollout, Limit: s.cfg.RunTimeout, Now: s.cfg.Now, Logger: s.log,
+		Waker: s.cfg.Waker, Precheck: s.cfg.Precheck, Report: s.cfg.Report, Alive: queued.alive, Look: s.cfg.RunLook, Point: s.cfg.point,
+		OnWrite: func(id string) {
+			s.hub.notify(id)
+			s.wakeRelay()
+		},
+	})
+}
+
+// wakeRelay tells the relay that there may be work. Runs that are taken up at the start may be faster than the relay is made.
+func (s *Server) wakeRelay() {
+	if r := s.relayNow.Load(); r != nil {
+		r.wakeUp()
+	}
+}
+
 // assemble makes the parts that need nothing from outside.
-func (s *Server) assemble() {
-	s.relay = newRelay(s.store, newDispatcher(s.store, s.queue, &s.cfg), newNotifier(&s.cfg, s.log), &s.cfg, s.log)
+func (s *Server) assemble(queued *dispatcher) {
+	s.relay = newRelay(s.store, destinations{
+		queue: queued, door: newDoor(s.store, &s.cfg, s.log), notifier: newNotifier(&s.cfg, s.log), runs: s.runs,
+	}, &s.cfg, s.log)
+	s.relayNow.Store(s.relay)
 	s.keeper = &keeper{store: s.store, now: s.cfg.Now, relay: s.relay, log: s.log}
 	s.census = &census{queue: s.queue, store: s.store, now: s.cfg.Now, changed: func() { s.hub.notify(fleetTopic) }, log: s.log}
 	s.page = page.New(pageSource{s}, s.log)
@@ -137,6 +173,8 @@ func (s *Server) Run(ctx context.Context) error {
 	parts.Go(func() { s.relay.Run(work) })
 	parts.Go(func() { s.keeper.Run(work) })
 	parts.Go(func() { s.census.Run(work) })
+	lost := make(chan error, 1)
+	parts.Go(func() { lost <- s.runs.Run(work) })
 	served := make(chan error, 1)
 	parts.Go(func() { served <- s.http.Serve(s.listener) })
 	s.announce(ctx)
@@ -144,6 +182,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var err error
 	select {
 	case err = <-served:
+	case err = <-lost:
 	case <-ctx.Done():
 	}
 	close(s.stopping)
@@ -185,6 +224,9 @@ func (s *Server) Close() error {
 			if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
 			}
+		}
+		if s.runs != nil {
+			errs = append(errs, s.runs.Close())
 		}
 		if s.queue != nil {
 			errs = append(errs, s.queue.Close())

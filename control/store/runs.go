@@ -112,10 +112,13 @@ type Runs interface {
 	NotifyRun(ctx context.Context, k RunKey) (Run, error)
 	// FailRun decides a round that can't come to an end, unless it was decided: failed, with its refund.
 	FailRun(ctx context.Context, k RunKey, code protocol.Code, message string) (Run, error)
+	// OutboxOf tells whether the outbox has an entry of one of these kinds for the analysis.
+	OutboxOf(ctx context.Context, id string, kinds ...OutboxKind) (bool, error)
 	// DecidedRuns lists runs whose round was decided and which have not ended, at most limit.
 	DecidedRuns(ctx context.Context, limit int) ([]RunKey, error)
-	// OpenRuns lists runs that have not ended and not moved since the given time, oldest first, at most limit.
-	OpenRuns(ctx context.Context, before time.Time, limit int) ([]Run, error)
+	// OpenRuns lists runs that have not ended and not moved since the given time, oldest first, at most limit, from the one after the given
+	// run on; the zero run is before all.
+	OpenRuns(ctx context.Context, before time.Time, after Run, limit int) ([]Run, error)
 }
 
 // The state of the analysis says how a round was decided also where the writer knew of no runs.
@@ -151,8 +154,9 @@ func (s *sqlStore) AnalysisRuns(ctx context.Context, id string) ([]Run, error) {
 }
 
 // OpenRuns lists runs that have not ended.
-func (s *sqlStore) OpenRuns(ctx context.Context, before time.Time, limit int) ([]Run, error) {
-	return s.runs(ctx, `SELECT `+runColumns+` WHERE r.ended_at = 0 AND r.updated_at < $1 ORDER BY r.updated_at LIMIT $2`, millis(before), limit)
+func (s *sqlStore) OpenRuns(ctx context.Context, before time.Time, after Run, limit int) ([]Run, error) {
+	return s.runs(ctx, `SELECT `+runColumns+` WHERE r.ended_at = 0 AND r.updated_at < $1 AND (r.updated_at, r.analysis_id, r.round) > ($2, $3, $4)
+		ORDER BY r.updated_at, r.analysis_id, r.round LIMIT $5`, millis(before), millis(after.UpdatedAt), after.AnalysisID, after.Round, limit)
 }
 
 func (s *sqlStore) runs(ctx context.Context, query string, args ...any) ([]Run, error) {
@@ -185,6 +189,19 @@ func (s *sqlStore) DecidedRuns(ctx context.Context, limit int) ([]RunKey, error)
 	}
 
 	return all, nil
+}
+
+// OutboxOf looks for what is still to be carried out for an analysis.
+func (s *sqlStore) OutboxOf(ctx context.Context, id string, kinds ...OutboxKind) (bool, error) {
+	for _, kind := range kinds {
+		var n int
+		err := s.reader.QueryRowContext(ctx, `SELECT count(*) FROM outbox WHERE analysis_id = $1 AND kind = $2`, id, string(kind)).Scan(&n)
+		if err != nil || n > 0 {
+			return n > 0, err
+		}
+	}
+
+	return false, nil
 }
 
 // AdvanceRun notes a stage.

@@ -135,7 +135,7 @@ func testRunRounds(t *testing.T, b *Bundle) {
 	if err != nil || len(runs) != 2 || runs[0].Round != 0 || runs[1].Round != 1 {
 		t.Fatalf("%+v, %v", runs, err)
 	}
-	if open, err := b.OpenRuns(b.ctx, b.Clock.Now().Add(time.Hour), 10); err != nil || len(open) != 0 {
+	if open, err := b.OpenRuns(b.ctx, b.Clock.Now().Add(time.Hour), store.Run{}, 10); err != nil || len(open) != 0 {
 		t.Fatalf("still open: %+v, %v", open, err)
 	}
 }

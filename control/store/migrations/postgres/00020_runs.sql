@@ -12,8 +12,11 @@ CREATE TABLE runs (
     ended_at     BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (analysis_id, round)
 );
-CREATE INDEX runs_open ON runs (updated_at) WHERE ended_at = 0;
+CREATE INDEX runs_open ON runs (updated_at, analysis_id, round) WHERE ended_at = 0;
 CREATE INDEX runs_decided ON runs (analysis_id, round) WHERE ended_at = 0 AND outcome <> '';
 
+CREATE INDEX outbox_analysis ON outbox (analysis_id);
+
 -- +goose Down
+DROP INDEX outbox_analysis;
 DROP TABLE runs;

@@ -1,0 +1,85 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/protocol"
+	"github.com/posefleet/posefleet/queue"
+)
+
+// dispatcher adds analyses to the queue.
+type dispatcher struct {
+	store store.Store
+	queue *queue.Queue
+	opts  queue.JobOptions
+	now   func() time.Time
+}
+
+func newDispatcher(s store.Store, q *queue.Queue, cfg *Config) *dispatcher {
+	return &dispatcher{store: s, queue: q, now: cfg.Now, opts: queue.JobOptions{
+		Attempts: cfg.JobAttempts,
+		Backoff:  &queue.Backoff{Type: "exponential", Delay: cfg.JobBackoff, Jitter: 0.5},
+	}}
+}
+
+// dispatch adds the job of the analysis, whose id is the analysis's own, so that a second dispatch is no second job.
+func (d *dispatcher) dispatch(ctx context.Context, id string, reason store.DispatchReason) error {
+	a, err := d.store.Analysis(ctx, id)
+	if err != nil {
+		return err
+	}
+	if a.Status.Terminal() {
+		return nil
+	}
+	added, err := d.add(ctx, id)
+	if err != nil || !added.Duplicate || reason == store.DispatchSubmitted {
+		return err
+	}
+
+	return d.revive(ctx, id)
+}
+
+func (d *dispatcher) add(ctx context.Context, id string) (queue.Added, error) {
+	opts := d.opts
+	opts.JobID = id
+
+	return d.queue.Add(ctx, protocol.JobName, protocol.NewJobData(id), opts)
+}
+
+// revive makes a finished job of an earlier dispatch run again: the analysis came back from the HTTP door and is not
+// decided, so that whatever that job ended with was not its outcome.
+func (d *dispatcher) revive(ctx context.Context, id string) error {
+	state, err := d.queue.State(ctx, id)
+	if err != nil || (state != queue.StateFailed && state != queue.StateCompleted) {
+		return err
+	}
+	err = d.queue.Retry(ctx, id)
+	if errors.Is(err, queue.ErrNotInState) || errors.Is(err, queue.ErrJobNotFound) {
+		// Somebody else was faster, or removed it.
+		_, err = d.add(ctx, id)
+	}
+
+	return err
+}
+
+// alive tells whether an analysis that a run waits for is still somewhere. With the HTTP door it is as long as somebody holds it or is
+// about to be asked to: silent holders are the keeper's. With the queue it is as long as its job has not ended.
+func (d *dispatcher) alive(ctx context.Context, r store.Run) (bool, error) {
+	a, err := d.store.Analysis(ctx, r.AnalysisID)
+	if err != nil {
+		return false, err
+	}
+	waiting, err := d.store.OutboxOf(ctx, a.ID, store.OutboxDispatch, store.OutboxDoor)
+	if err != nil || waiting || a.LeaseUntil.After(d.now()) {
+		return true, err
+	}
+	if r.Way == store.WayHTTP {
+		return a.Status == store.StatusProcessing, nil
+	}
+	state, err := d.queue.State(ctx, a.ID)
+
+	return state != queue.StateFailed && state != queue.StateCompleted && state != queue.StateUnknown, err
+}

@@ -1,0 +1,194 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dbos-inc/dbos-transact-golang/dbos"
+
+	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/protocol"
+)
+
+const (
+	// version is what DBOS calls the version of the application. It stays: runs of former versions are taken up by the present one.
+	version = "1"
+	// workflowName is the durable function's, for good.
+	workflowName = "analysis"
+	// sweepInterval is how often runs that nobody has are looked for, runIdle how long a run has to be without a move to be looked at.
+	sweepInterval = time.Minute
+	runIdle       = time.Minute
+	sweepBatch    = 200
+	sweepPages    = 20
+	// runMemory is how long finished runs are kept.
+	runMemory = 30 * 24 * time.Hour
+	// closeGrace is how long running steps may take to hear of the end.
+	closeGrace = 10 * time.Second
+)
+
+// Pipeline runs analyses. It is made by Open.
+type Pipeline struct {
+	cfg     Config
+	log     *slog.Logger
+	engine  *engine
+	waiting waiting
+	// swept is where the last sweep stopped.
+	swept store.Run
+}
+
+// Open connects to where the steps are kept and takes up the runs that an end of the process left. Whoever calls Open calls Close.
+func Open(ctx context.Context, cfg Config) (*Pipeline, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+	cfg.setDefaults()
+	p := &Pipeline{cfg: cfg, log: cfg.Logger, waiting: waiting{runs: map[store.RunKey]chan struct{}{}}}
+	var err error
+	if p.engine, err = openEngine(ctx, cfg.DatabaseURL, cfg.Logger, p.analysis); err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+
+	return p, nil
+}
+
+// Start begins the run that the outbox asks for. A run that has begun, or ended, stays as it is.
+func (p *Pipeline) Start(ctx context.Context, e store.OutboxEntry) error {
+	k := store.RunKey{AnalysisID: e.AnalysisID, Round: e.Round}
+
+	return p.start(ctx, k, store.RunReason(e.Reason), workflowID(k, 0))
+}
+
+func (p *Pipeline) start(ctx context.Context, k store.RunKey, reason store.RunReason, id string) error {
+	in := input{AnalysisID: k.AnalysisID, Round: k.Round, Reason: reason}
+	for _, o := range p.cfg.Optional {
+		if o.On {
+			in.Steps = append(in.Steps, o.ID)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// The run belongs to the process, not to the call.
+	if _, err := dbos.RunWorkflow(p.engine.dbos, p.analysis, in, dbos.WithWorkflowID(id)); err != nil {
+		return fmt.Errorf("start run of %s: %w", k.AnalysisID, err)
+	}
+
+	return nil
+}
+
+// Hint tells a run that its round may have been decided.
+func (p *Pipeline) Hint(analysisID string, round int64) {
+	p.waiting.hint(store.RunKey{AnalysisID: analysisID, Round: round})
+}
+
+// Run looks for decisions that others made and for runs that nobody has, until ctx ends. It returns an error if this process may not go
+// on with its runs, because another one took them.
+func (p *Pipeline) Run(ctx context.Context) error {
+	poll, sweep := time.NewTicker(p.cfg.Poll), time.NewTicker(sweepInterval)
+	defer poll.Stop()
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-p.engine.lost:
+			return err
+		case <-poll.C:
+			p.hints(ctx)
+		case <-sweep.C:
+			p.Sweep(ctx)
+		}
+	}
+}
+
+// hints tells runs what the database says.
+func (p *Pipeline) hints(ctx context.Context) {
+	if !p.waiting.any() {
+		return
+	}
+	keys, err := p.cfg.Store.DecidedRuns(ctx, sweepBatch)
+	if err != nil && ctx.Err() == nil {
+		p.log.ErrorContext(ctx, "decided runs can't be read", slog.Any("error", err))
+	}
+	for _, k := range keys {
+		p.waiting.hint(k)
+	}
+}
+
+// Sweep begins runs anew that are not kept any more, ends those that can't go on, takes over those of processes that are gone, and forgets
+// old ones. It does so by itself; tests call it.
+func (p *Pipeline) Sweep(ctx context.Context) {
+	if err := errors.Join(p.orphans(ctx), p.engine.adopt(ctx), p.engine.forget(runMemory, sweepBatch)); err != nil && ctx.Err() == nil {
+		p.log.ErrorContext(ctx, "runs can't be swept", slog.Any("error", err))
+	}
+}
+
+// orphans looks at the runs that have not moved for a while.
+func (p *Pipeline) orphans(ctx context.Context) error {
+	for range sweepPages {
+		rows, err := p.cfg.Store.OpenRuns(ctx, p.cfg.Now().Add(-runIdle), p.swept, sweepBatch)
+		if err != nil || len(rows) == 0 {
+			p.swept = store.Run{}
+
+			return err
+		}
+		states, err := p.engine.states(rows)
+		for _, row := range rows {
+			if err == nil {
+				err = p.renew(ctx, row, states)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		p.swept = rows[len(rows)-1]
+	}
+
+	return nil
+}
+
+// renew begins a run anew if nothing of it is kept or if what is kept can't be taken up, as when its code has no place for it. The
+// steps find out what has been done. After four times its round ends.
+func (p *Pipeline) renew(ctx context.Context, row store.Run, states map[string]dbos.WorkflowStatusType) error {
+	k := store.RunKey{AnalysisID: row.AnalysisID, Round: row.Round}
+	for again := range maxRetries + 1 {
+		id := workflowID(k, again)
+		switch states[id] {
+		case "":
+			if again > 0 {
+				p.log.ErrorContext(ctx, "a run could not be taken up and is begun anew", slog.String("analysis_id", k.AnalysisID), slog.Int("retry", again))
+			}
+
+			return p.start(ctx, k, row.Reason, id)
+		case dbos.WorkflowStatusError, dbos.WorkflowStatusSuccess, dbos.WorkflowStatusCancelled, dbos.WorkflowStatusMaxRecoveryAttemptsExceeded:
+		default:
+			return nil
+		}
+	}
+
+	return p.giveUp(ctx, k)
+}
+
+// giveUp ends a run for which nothing else is left.
+func (p *Pipeline) giveUp(ctx context.Context, k store.RunKey) error {
+	p.log.ErrorContext(ctx, "a run could not be taken up; its round ends here", slog.String("analysis_id", k.AnalysisID), slog.Int64("round", k.Round))
+	_, err := p.cfg.Store.FailRun(ctx, k, protocol.CodeInternal, "the run of the analysis could not be taken up again")
+	if err == nil {
+		_, err = p.cfg.Store.NotifyRun(ctx, k)
+	}
+	p.cfg.OnWrite(k.AnalysisID)
+
+	return err
+}
+
+// Close ends what runs here. Steps hear of it by their context; runs go on where they are taken up again.
+func (p *Pipeline) Close() error {
+	if p.engine == nil {
+		return nil
+	}
+
+	return p.engine.close()
+}

@@ -1,0 +1,158 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// seats is how many processes may run the pipeline on one database.
+	seats = 64
+	// seatLock is the first key of the advisory locks: a number of our own.
+	seatLock = 0x706f7365
+	// seatCheck is how often a process looks whether it still has its seat.
+	seatCheck = 5 * time.Second
+	// seatPatience is how many looks a seat that is held elsewhere is tried for.
+	seatPatience = 12
+	// maxAdopted bounds how many runs are looked at in a sweep.
+	maxAdopted = 5000
+	seatPrefix = "control-"
+)
+
+var errSeats = fmt.Errorf("there are %d control planes on this database already", seats)
+
+// errSeatTaken: another process took over the runs.
+var errSeatTaken = errors.New("the connection to the database was lost, and another control plane took over the runs")
+
+// seat is what tells the processes on one Postgres apart: a number, held by an advisory lock for as long as the process lives. DBOS knows
+// the process by it. Whoever sits down takes up the runs that its predecessor left; the seats of processes that do not come back are
+// looked after by the others.
+type seat struct {
+	number int
+	config *pgx.ConnConfig
+	conn   *pgx.Conn
+	lost   chan error
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+func seatName(number int) string { return seatPrefix + strconv.Itoa(number) }
+
+func (s *seat) name() string { return seatName(s.number) }
+
+// takeSeat takes the first seat that is free.
+func takeSeat(ctx context.Context, config *pgx.ConnConfig) (*seat, error) {
+	s := &seat{config: config.Copy(), lost: make(chan error, 1), done: make(chan struct{})}
+	conn, err := pgx.ConnectConfig(ctx, s.config)
+	if err != nil {
+		return nil, errors.New("the database can't be reached")
+	}
+	for s.number = range seats {
+		got, err := lockSeat(ctx, conn, s.number)
+		if err == nil && got {
+			s.conn = conn
+			watch, stop := context.WithCancel(context.WithoutCancel(ctx))
+			s.stop = stop
+			go s.keep(watch) // ends with leave
+
+			return s, nil
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("take a seat: %w", err), conn.Close(ctx))
+		}
+	}
+
+	return nil, errors.Join(errSeats, conn.Close(ctx))
+}
+
+func lockSeat(ctx context.Context, conn *pgx.Conn, number int) (bool, error) {
+	var got bool
+	err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, seatLock, number).Scan(&got)
+
+	return got, err
+}
+
+// keep holds the connection that holds the lock, and takes the same seat again if it was lost.
+func (s *seat) keep(ctx context.Context) {
+	defer close(s.done)
+	defer func() { _ = s.conn.Close(context.WithoutCancel(ctx)) }() // the lock goes with it
+	tick := time.NewTicker(seatCheck)
+	defer tick.Stop()
+	held, missed := true, 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		alive := s.conn.Ping(ctx) == nil
+		if alive && held {
+			continue
+		}
+		held = s.again(ctx, alive)
+		if held {
+			missed = 0
+			continue
+		}
+		// Our own former connection may hold it until the server notices that it is gone.
+		if missed++; missed > seatPatience {
+			s.lost <- errSeatTaken
+
+			return
+		}
+	}
+}
+
+// again takes the seat once more, on a new connection unless this one lives.
+func (s *seat) again(ctx context.Context, alive bool) bool {
+	if !alive {
+		_ = s.conn.Close(ctx)
+		conn, err := pgx.ConnectConfig(ctx, s.config)
+		if err != nil {
+			return true // nobody can take it either; the next look tries again
+		}
+		s.conn = conn
+	}
+	got, err := lockSeat(ctx, s.conn, s.number)
+
+	return err != nil || got
+}
+
+// whileFree calls fn while it holds the seat of that name, if nobody else does.
+func (s *seat) whileFree(ctx context.Context, name string, fn func() error) error {
+	number, err := strconv.Atoi(strings.TrimPrefix(name, seatPrefix))
+	if err != nil || number == s.number {
+		return nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, s.config)
+	if err != nil {
+		return errors.New("the database can't be reached")
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // and with it the lock
+	if got, err := lockSeat(ctx, conn, number); err != nil || !got {
+		return err
+	}
+
+	return fn()
+}
+
+// leave gives the seat back.
+func (s *seat) leave() error {
+	s.stop()
+	<-s.done
+
+	return nil
+}
+
+// escapePath is the path as SQLite reads it in a URI.
+func escapePath(path string) string {
+	return (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
+}
