@@ -79,8 +79,9 @@ type Config struct {
 	Precheck func(context.Context, store.Analysis) error `env:"-"`
 	Report   func(context.Context, store.Analysis) error `env:"-"`
 	RunLook  time.Duration                               `env:"-"`
-	// point is for tests that end the process in certain places.
-	point func(string)
+	// Point hears of places that the work passes, for tests that end the process there; see pipeline.Config, and KIND:carried for an entry
+	// of the outbox that was carried out and is still there. Nil: nobody does.
+	Point func(place string) `env:"-"`
 	// OnSettled hears of every outcome at least once, also after a restart; an error is tried again. Nil: nobody does.
 	OnSettled func(context.Context, Settled) error `env:"-"`
 	// Now is the clock of leases, URLs and signatures; nil means time.Now.
@@ -136,6 +137,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Point == nil {
+		c.Point = func(string) {}
 	}
 	if c.OnSettled == nil {
 		c.OnSettled = func(context.Context, Settled) error { return nil }

@@ -34,6 +34,7 @@ type courier struct {
 	// pauseMost bounds the pause after a failure, which begins with retryFirst and is doubled each time.
 	pauseMost time.Duration
 	log       *slog.Logger
+	point     func(place string)
 	// wake holds one token: several commits in a row need one look.
 	wake chan struct{}
 }
@@ -49,7 +50,7 @@ type destinations struct {
 func newRelay(s store.Store, to destinations, cfg *Config, log *slog.Logger) *relay {
 	inner := &carrier{dispatch: to.queue.dispatch, onSettled: cfg.OnSettled, hint: to.runs.Hint}
 	start := func(pauseMost time.Duration, carry func(context.Context, store.OutboxEntry) error, kinds ...store.OutboxKind) *courier {
-		return &courier{store: s, kinds: kinds, carry: carry, pauseMost: pauseMost, log: log, wake: make(chan struct{}, 1)}
+		return &courier{store: s, kinds: kinds, carry: carry, pauseMost: pauseMost, log: log, point: cfg.Point, wake: make(chan struct{}, 1)}
 	}
 
 	return &relay{couriers: []*courier{
@@ -130,6 +131,7 @@ func (e *laterError) Error() string { return e.why }
 func (r *courier) entry(ctx context.Context, e store.OutboxEntry) bool {
 	err := r.carry(ctx, e)
 	if err == nil {
+		r.point(string(e.Kind) + ":carried")
 		err = r.store.OutboxDone(ctx, e)
 	}
 	if err == nil || ctx.Err() != nil {

@@ -122,7 +122,7 @@ func (s *Server) openRuns(ctx context.Context, queued *dispatcher) (*pipeline.Pi
 
 	return pipeline.Open(ctx, pipeline.Config{
 		DatabaseURL: s.cfg.DatabaseURL, Store: s.store, Rollout: rollout, Limit: s.cfg.RunTimeout, Now: s.cfg.Now, Logger: s.log,
-		Waker: s.cfg.Waker, Precheck: s.cfg.Precheck, Report: s.cfg.Report, Alive: queued.alive, Look: s.cfg.RunLook, Point: s.cfg.point,
+		Waker: s.cfg.Waker, Precheck: s.cfg.Precheck, Report: s.cfg.Report, Alive: queued.alive, Look: s.cfg.RunLook, Point: s.cfg.Point,
 		OnWrite: func(id string) {
 			s.hub.notify(id)
 			s.wakeRelay()
