@@ -22,6 +22,12 @@ type accountView struct {
 	Refunded int64 `json:"refunded"`
 }
 
+// grantRequest is an order of credits.
+type grantRequest struct {
+	Key     string `json:"key" doc:"The caller's name of the order."`
+	Credits int64  `json:"credits" minimum:"1" maximum:"1000000"`
+}
+
 func viewAccount(a store.Account) accountView {
 	return accountView{Account: a.ID, Credits: a.Credits, Reserved: a.Reserved, Settled: a.Settled, Refunded: a.Refunded}
 }
@@ -43,10 +49,7 @@ func (s *Server) account(w http.ResponseWriter, r *http.Request) error {
 // grantCredits is POST /v1/accounts/{account}/grants with {"key","credits"}: 201, or 200 if the same order came before. The key is the
 // caller's name of the order; with it, sending again is safe.
 func (s *Server) grantCredits(w http.ResponseWriter, r *http.Request) error {
-	var request struct {
-		Key     string `json:"key"`
-		Credits int64  `json:"credits"`
-	}
+	var request grantRequest
 	if err := readJSON(w, r, maxRequestBytes, &request); err != nil {
 		return err
 	}

@@ -160,9 +160,7 @@ func (c createClip) clip(analysisID string) (store.Clip, error) {
 
 // submit is POST /v1/analyses/{id}/submit: it ends the upload and lets the work begin.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
-	var request struct {
-		Dispatch string `json:"dispatch"`
-	}
+	var request submitRequest
 	if err := readJSON(w, r, maxRequestBytes, &request); err != nil {
 		return err
 	}
@@ -188,6 +186,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.hub.notify(a.ID)
 	s.relay.wakeUp()
+	s.workers.Kick()
 
 	return answer(w, http.StatusAccepted, s.view(a))
 }

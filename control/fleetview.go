@@ -43,7 +43,7 @@ type sizeView struct {
 // fleetView is queue and fleet as they are.
 type fleetView struct {
 	Open      map[store.Status]int64 `json:"open" doc:"Analyses that have not been decided, by state."`
-	Queue     *queueView             `json:"queue" doc:"The latest census, at most a minute old; null while Redis is away."`
+	Queue     *queueView             `json:"queue,omitempty" doc:"The latest census, at most a minute old; missing while Redis is away."`
 	Desired   int                    `json:"desired"`
 	Running   int                    `json:"running"`
 	Ready     int                    `json:"ready"`

@@ -200,8 +200,10 @@ func (b *bundle) do(t *testing.T, method, url string, header http.Header, body [
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := reply{status: resp.StatusCode, header: resp.Header, body: text}
+	b.document(t).check(t, method, r.URL.Path, got)
 
-	return reply{status: resp.StatusCode, header: resp.Header, body: text}
+	return got
 }
 
 // api sends an operator's request with a JSON body.

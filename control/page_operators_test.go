@@ -227,6 +227,7 @@ func TestPageAccessible(t *testing.T) {
 			const axe = `+string(mustJSON(t, string(axe)))+`;
 			const out = {};
 			for (const width of [360, 1280]) for (const path of `+string(paths)+`) {
+				if (width > 360 && !['/', '/analyses/an_1'].includes(path)) continue; // the others have no other parts
 				await page.setViewportSize({ width, height: 900 });
 				await page.goto(new URL(path, page.url()).href, { waitUntil: 'load' });
 				if (path.endsWith('an_1')) await page.waitForSelector('#angles:not([hidden])');
@@ -239,7 +240,7 @@ func TestPageAccessible(t *testing.T) {
 			}
 			return out;
 		`)
-		if len(got) != 10 {
+		if len(got) != 7 {
 			t.Errorf("%d pages", len(got))
 		}
 		for page, r := range got {

@@ -176,7 +176,9 @@ func fleetFacts(v fleetView) []page.Fact {
 }
 
 // censusGap is from when on censuses are missing. Points of a long span are further apart.
-func censusGap(from, to time.Time) time.Duration { return max(3*censusInterval, 3*to.Sub(from)/historyShown) }
+func censusGap(from, to time.Time) time.Duration {
+	return max(3*censusInterval, 3*to.Sub(from)/historyShown)
+}
 
 func queueCharts(h historyView, from, to time.Time) []page.Chart {
 	gap := censusGap(from, to)
