@@ -186,6 +186,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.hub.notify(a.ID)
 	s.relay.wakeUp()
+	s.workers.Kick()
 
 	return answer(w, http.StatusAccepted, s.view(a))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
@@ -64,6 +65,13 @@ type Config struct {
 	// RunTimeout bounds a round of an analysis.
 	RunTimeout time.Duration `env:"RUN_TIMEOUT" envDefault:"24h" help:"how long an analysis may take from its submission on before it fails and its credit goes back, at least 1m"`
 
+	// Fleet, and the bounds of its size, are read by package fleet.
+	Fleet         string        `env:"FLEET" envDefault:"none" help:"who starts and ends workers: none (nobody here), local (processes of this machine, in number as there is work), ecs:CLUSTER/SERVICE (the desired count of that service)"`
+	FleetMin      int           `env:"FLEET_MIN" envDefault:"0" help:"how many workers there are without work"`
+	FleetMax      int           `env:"FLEET_MAX" envDefault:"1" help:"how many workers there are at most, 1 to 1000"`
+	FleetInterval time.Duration `env:"FLEET_INTERVAL" envDefault:"5m" help:"how long there must have been too many workers before some are ended, 1s to 24h"`
+	FleetSlots    int           `env:"FLEET_SLOTS" envDefault:"1" help:"how many analyses a worker of the fleet does at once, 1 to 256; as POSEFLEET_SLOTS of the workers"`
+
 	LogFormat string     `env:"LOG_FORMAT" envDefault:"json" help:"json, or text for people"`
 	LogLevel  slog.Level `env:"LOG_LEVEL" envDefault:"info" help:"debug, info, warn, error"`
 
@@ -73,7 +81,12 @@ type Config struct {
 	// between two tries, doubled each time; 0 means 5 s.
 	JobAttempts int           `env:"-"`
 	JobBackoff  time.Duration `env:"-"`
-	// Waker is the fleet that runs wake; nil is always awake. Precheck looks at an analysis before its dispatch, Report does what follows a
+	// WorkerCommand and WorkerEnv start a worker of this machine, WorkerOutput is where it writes; nil means this program with the word
+	// worker, nothing beyond what fits this control plane, and the standard error output.
+	WorkerCommand []string    `env:"-"`
+	WorkerEnv     Environment `env:"-"`
+	WorkerOutput  io.Writer   `env:"-"`
+	// Waker is what runs wake; nil means the fleet. Precheck looks at an analysis before its dispatch, Report does what follows a
 	// delivery before the customer is told; see pipeline.Config. RunLook is how often a run looks after its analysis; 0 means 5 min.
 	Waker    pipeline.Waker                              `env:"-"`
 	Precheck func(context.Context, store.Analysis) error `env:"-"`
@@ -121,6 +134,8 @@ func LoadConfig(environ map[string]string) (Config, error) {
 	var c Config
 	unread := envconfig.Parse(&c, envconfig.Given(environ))
 
+	c.WorkerEnv = workerEnviron(environ)
+
 	return c, envconfig.Join(unread, c.Validate())
 }
 
@@ -148,7 +163,7 @@ func (c *Config) setDefaults() {
 
 // Validate returns every fault of the configuration as a *ConfigError, joined.
 func (c *Config) Validate() error {
-	return errors.Join(c.validateQueue(), c.validateAddresses(), c.validateStores(), c.validateRuns(), c.validateRest())
+	return errors.Join(c.validateQueue(), c.validateAddresses(), c.validateStores(), c.validateRuns(), c.validateFleet(), c.validateRest())
 }
 
 func (c *Config) validateQueue() error {

@@ -71,7 +71,8 @@ func TestVariables(t *testing.T) {
 		flags = append(flags, v.Flag())
 	}
 	want := []string{
-		"redis-url", "prefix", "queue", "listen", "public-url", "database-url", "storage-url", "worker-secret", "notice-url", "notice-secret", "api-token", "read-token", "dispatch", "door-url", "door-secret", "run-timeout", "log-format", "log-level",
+		"redis-url", "prefix", "queue", "listen", "public-url", "database-url", "storage-url", "worker-secret", "notice-url", "notice-secret", "api-token", "read-token", "dispatch", "door-url", "door-secret", "run-timeout", "fleet", "fleet-min", "fleet-max", "fleet-interval", "fleet-slots",
+		"log-format", "log-level",
 	}
 	if d := cmp.Diff(want, flags); d != "" {
 		t.Fatal(d)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/posefleet/posefleet/control/fleet"
 	"github.com/posefleet/posefleet/control/page"
 	"github.com/posefleet/posefleet/control/pipeline"
 	"github.com/posefleet/posefleet/control/storage"
@@ -45,6 +46,7 @@ type Server struct {
 	runs      *pipeline.Pipeline
 	relay     *relay
 	keeper    *keeper
+	workers   *fleet.Reconciler
 	census    *census
 	http      *http.Server
 	// relayNow is the relay once it is there.
@@ -102,6 +104,9 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.queue, err = queue.NewQueue(queue.Options{RedisURL: s.cfg.RedisURL, Prefix: s.cfg.Prefix, Name: s.cfg.Queue, Logger: s.log})
 	if err != nil {
+		return err
+	}
+	if err := s.openFleet(ctx); err != nil {
 		return err
 	}
 	queued := newDispatcher(s.store, s.queue, &s.cfg)
@@ -177,6 +182,7 @@ func (s *Server) Run(ctx context.Context) error {
 	parts.Go(func() { lost <- s.runs.Run(work) })
 	served := make(chan error, 1)
 	parts.Go(func() { served <- s.http.Serve(s.listener) })
+	endFleet := s.runFleet(ctx)
 	s.announce(ctx)
 
 	var err error
@@ -185,6 +191,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case err = <-lost:
 	case <-ctx.Done():
 	}
+	endFleet() // before the listener: workers of this machine may deliver what they have
 	close(s.stopping)
 	err = errors.Join(err, s.shutdown(ctx))
 	stopWork()
