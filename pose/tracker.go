@@ -11,6 +11,8 @@ type Observation struct {
 	// From is the id of the live track whose search region gave the person; 0 if the detector found it.
 	From  int
 	Score float64
+	// Trust is how much this looks like a person, 0..1, where Score alone does not tell; the tracker does not use it.
+	Trust float64
 	Box   Box
 	// Keypoints in any one skeleton, the same for all calls.
 	Keypoints []Keypoint
@@ -245,6 +247,12 @@ func SameBody(a, b Observation) bool {
 	if a.Box.IoU(b.Box) > sameOverlap {
 		return true
 	}
+	return Apart(a, b) < sameBody
+}
+
+// Apart is the mean distance of the joints of two observations in body lengths of the smaller one; infinite where fewer than four joints are
+// in both.
+func Apart(a, b Observation) float64 {
 	sum, n := 0.0, 0
 	for i := range min(len(a.Keypoints), len(b.Keypoints)) {
 		p, q := a.Keypoints[i], b.Keypoints[i]
@@ -253,8 +261,10 @@ func SameBody(a, b Observation) bool {
 			n++
 		}
 	}
-	size := math.Max(1, math.Min(a.Box.Side(), b.Box.Side()))
-	return n >= 4 && sum/float64(n)/size < sameBody
+	if n < 4 {
+		return math.Inf(1)
+	}
+	return sum / float64(n) / math.Max(1, math.Min(a.Box.Side(), b.Box.Side()))
 }
 
 // likeness is the overlap of two histograms, 0..1, and whether both are known.

@@ -43,6 +43,7 @@ func parts() []part {
 		{"pictures", (*runner).pictures},
 		{"heights", (*runner).heights},
 		{"nobody", (*runner).nobody},
+		{"tracks", (*runner).tracks},
 		{"clips", (*runner).clips},
 		{"odd", (*runner).odd},
 	}

@@ -16,89 +16,196 @@ type blazeScout struct {
 	size      image.Point
 	slots     int
 	finder    *finder
-	// regions are the search regions of the live tracks, by id; next are those of the last look's observations.
-	regions map[int]blazepose.ROI
-	next    []blazepose.ROI
+	// places are those of the live tracks, by id; next are those of the last look's observations.
+	places map[int]place
+	next   []place
+}
+
+// place is where to look for somebody.
+type place struct {
+	blazepose.ROI
+	// vx, vy is the smoothed speed in pixels a frame.
+	vx, vy float64
+	// sure says that the detector was sure of this person.
+	sure bool
+}
+
+// speedShare is the share of a new value in the smoothed speed.
+const speedShare = 0.3
+
+// then is the place after the next look.
+func (p place) then(next blazepose.ROI) place {
+	p.vx += speedShare * (next.Cx - p.Cx - p.vx)
+	p.vy += speedShare * (next.Cy - p.Cy - p.vy)
+	p.ROI = next
+	return p
 }
 
 func newBlazeScout(e *blazepose.Estimator, size image.Point, slots int) *blazeScout {
-	return &blazeScout{estimator: e, size: size, slots: slots, finder: newFinder(size), regions: map[int]blazepose.ROI{}}
+	return &blazeScout{
+		estimator: e, size: size, slots: slots, finder: newFinder(size, refreshOf(e)), places: map[int]place{},
+	}
+}
+
+// refreshOf is after how many frames the detector takes a look while people are followed: so that its runs cost less than a tenth of
+// those of the landmark model, of which they take 0.24 (heavy), 1.2 (full) and 2.1 (lite).
+func refreshOf(e *blazepose.Estimator) int {
+	switch e.Info().Name {
+	case "blazepose-heavy":
+		return 4
+	case "blazepose-full":
+		return 13
+	}
+	return 24
 }
 
 func (s *blazeScout) look(ctx context.Context, pic *picture) ([]pose.Observation, error) {
-	seen, next, err := s.follow(ctx, pic)
+	s.next = s.next[:0]
+	seen, err := s.follow(ctx, pic)
 	if err != nil {
 		return nil, err
 	}
-	seen, s.next, err = s.discover(ctx, pic, seen, next)
-	return seen, err
+	return s.discover(ctx, pic, seen)
 }
 
 func (s *blazeScout) named(ids []int) {
-	clear(s.regions)
+	for _, id := range slices.Sorted(maps.Keys(s.places)) {
+		if at := s.places[id]; !slices.Contains(ids, id) {
+			s.finder.lose(at.ROI, at.vx, at.vy)
+		}
+	}
+	clear(s.places)
 	for i, id := range ids {
 		if id != 0 {
-			s.regions[id] = s.next[i]
+			s.places[id] = s.next[i]
 		}
 	}
 }
 
 func (s *blazeScout) cut() {
 	s.finder.cut()
-	clear(s.regions)
+	clear(s.places)
 }
 
 // follow looks for the tracked people where they should be.
-func (s *blazeScout) follow(ctx context.Context, pic *picture) (seen []pose.Observation, next []blazepose.ROI, err error) {
-	for _, id := range slices.Sorted(maps.Keys(s.regions)) {
-		roi := s.regions[id]
-		lm, err := s.estimator.Landmarks(ctx, pic.mat, roi)
+func (s *blazeScout) follow(ctx context.Context, pic *picture) ([]pose.Observation, error) {
+	var seen []pose.Observation
+	for _, id := range slices.Sorted(maps.Keys(s.places)) {
+		at := s.places[id]
+		lm, err := s.estimator.Landmarks(ctx, pic.mat, at.ROI)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		o, ok := s.observe(lm, pic, id)
 		if !ok {
-			s.finder.lose(roi.Bounds())
 			continue
 		}
-		seen, next = append(seen, o), append(next, lm.Next)
+		seen, s.next = append(seen, o), append(s.next, at.then(lm.Next))
 	}
-	return seen, next, nil
+	return seen, nil
 }
 
 // discover adds people whom the detector sees and who are not followed yet, while there are slots.
-func (s *blazeScout) discover(ctx context.Context, pic *picture, seen []pose.Observation, next []blazepose.ROI) ([]pose.Observation, []blazepose.ROI, error) {
-	found, err := s.finder.look(ctx, s.estimator, pic.mat, len(seen), s.slots)
+func (s *blazeScout) discover(ctx context.Context, pic *picture, seen []pose.Observation) ([]pose.Observation, error) {
+	before := len(seen)
+	seen, err := s.await(ctx, pic, seen)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for _, d := range found {
-		known := slices.ContainsFunc(next, func(r blazepose.ROI) bool { return sameRegion(r, d.ROI) })
-		if known || len(seen) >= s.slots {
-			continue
+	var moving image.Rectangle
+	if pic.motion != nil {
+		moving = pic.motion.beyond(seen, s.size)
+	}
+	sweep, regions := s.finder.plan(len(seen), s.slots, moving)
+	for level := range blazepose.Levels {
+		if sweep {
+			regions = blazepose.Tiles(s.size, level)
 		}
-		lm, ok, err := s.settle(ctx, pic, d.ROI)
+		found, err := detect(ctx, s.estimator, pic.mat, regions)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
+		}
+		if seen, err = s.add(ctx, pic, seen, found); err != nil {
+			return nil, err
+		}
+		if !sweep || level > 0 && len(seen) > 0 {
+			break
+		}
+	}
+	s.finder.found(len(seen) > before)
+	for i := range seen {
+		if s.next[i].sure {
+			seen[i].Trust = max(seen[i].Trust, sureTrust)
+		}
+	}
+	return seen, nil
+}
+
+// await looks for those who were lost, where they should be by now. The landmark model sees them sooner than the detector: who comes out from
+// behind somebody is hidden by half at first.
+func (s *blazeScout) await(ctx context.Context, pic *picture, seen []pose.Observation) ([]pose.Observation, error) {
+	for _, lost := range s.finder.watch() {
+		if len(seen) >= s.slots {
+			break
+		}
+		lm, err := s.estimator.Landmarks(ctx, pic.mat, lost.ROI)
+		if err != nil {
+			return nil, err
 		}
 		o, shown := s.observe(lm, pic, 0)
-		if !ok || !shown || slices.ContainsFunc(seen, func(other pose.Observation) bool { return pose.SameBody(other, o) }) {
+		if !shown || lm.Presence < newPresence || lm.Score < lostHeat || taken(seen, o, apart) {
 			continue
 		}
-		seen, next = append(seen, o), append(next, lm.Next)
+		seen, s.next = append(seen, o), append(s.next, place{ROI: lm.Next, vx: lost.vx, vy: lost.vy})
+		s.finder.back(lm.Next)
 	}
-	return seen, next, nil
+	return seen, nil
+}
+
+// taken reports whether one of the people seen is this one: that is, so near that the joints are less than a part of the body apart.
+func taken(seen []pose.Observation, o pose.Observation, apart float64) bool {
+	return slices.ContainsFunc(seen, func(other pose.Observation) bool { return pose.SameBody(other, o) || pose.Apart(other, o) < apart })
+}
+
+// add takes the finds that are people who are not followed yet.
+func (s *blazeScout) add(ctx context.Context, pic *picture, seen []pose.Observation, found []find) ([]pose.Observation, error) {
+	for _, f := range found {
+		known := slices.IndexFunc(s.next, func(p place) bool { return sameRegion(p.ROI, f.ROI) })
+		if known >= 0 {
+			s.next[known].sure = s.next[known].sure || f.wide >= sureDetection
+			continue
+		}
+		if len(seen) >= s.slots {
+			continue
+		}
+		lm, ok, err := s.settle(ctx, pic, f)
+		if err != nil {
+			return nil, err
+		}
+		o, shown := s.observe(lm, pic, 0)
+		if !ok || !shown || taken(seen, o, 0) {
+			continue
+		}
+		seen, s.next = append(seen, o), append(s.next, place{ROI: lm.Next, sure: f.wide >= sureDetection})
+		s.finder.back(lm.Next)
+	}
+	return seen, nil
 }
 
 // settle takes the landmarks of a region that the detector guessed, and again of the better region that follows from them. It is
 // false where they are not to be trusted.
-func (s *blazeScout) settle(ctx context.Context, pic *picture, roi blazepose.ROI) (blazepose.Landmarks, bool, error) {
-	first, err := s.estimator.Landmarks(ctx, pic.mat, roi)
+func (s *blazeScout) settle(ctx context.Context, pic *picture, f find) (blazepose.Landmarks, bool, error) {
+	first, err := s.estimator.Landmarks(ctx, pic.mat, f.ROI)
 	if err != nil || !(first.Presence >= newPresence) || !first.Next.Valid() {
 		return first, false, err
 	}
 	second, err := s.estimator.Landmarks(ctx, pic.mat, first.Next)
-	return second, err == nil && trusted(first, second), err
+	if err != nil || trusted(f, first, second) || second.Score <= first.Score || !second.Next.Valid() {
+		return second, err == nil && trusted(f, first, second), err
+	}
+	// The looks get warmer: the detector's guess was a bad one.
+	third, err := s.estimator.Landmarks(ctx, pic.mat, second.Next)
+	return third, err == nil && trusted(f, second, third), err
 }
 
 func (s *blazeScout) observe(lm blazepose.Landmarks, pic *picture, from int) (pose.Observation, bool) {

@@ -3,7 +3,8 @@ package extract
 // cutFinder sees hard cuts: the picture changes at once and everywhere, far more than motion did before.
 type cutFinder struct {
 	before, now []uint8
-	motion      float64 // smoothed change from frame to frame, in levels of 255
+	usual       float64 // smoothed change from frame to frame, in levels of 255
+	motion      motion  // from the frame before to this one
 	frames      int
 }
 
@@ -32,10 +33,11 @@ func (c *cutFinder) sees(pixels []byte, width, height int) bool {
 	for i, v := range c.now {
 		sum += max(int(v), int(c.before[i])) - min(int(v), int(c.before[i]))
 	}
+	c.motion.measure(c.before, c.now)
 	change := float64(sum) / float64(len(c.now))
-	cut := change > cutChange && change > cutContrast*(c.motion+1)
+	cut := change > cutChange && change > cutContrast*(c.usual+1)
 	if !cut {
-		c.motion += motionRate * (change - c.motion)
+		c.usual += motionRate * (change - c.usual)
 	}
 	return cut
 }

@@ -47,7 +47,7 @@ func (g gate) observe(p vision.Pose, pic *picture, from int) (pose.Observation, 
 	if !ok || found < g.points {
 		return pose.Observation{}, false
 	}
-	o := pose.Observation{From: from, Score: vision.Unit(p.Score), Box: box, Keypoints: points}
+	o := pose.Observation{From: from, Score: vision.Unit(p.Score), Trust: 1, Box: box, Keypoints: points}
 	o.Look = look(pic.pixels, g.size.X, g.size.Y, g.blaze.Points(points))
 	return o, true
 }

@@ -29,8 +29,8 @@ type pass struct {
 
 // trackCount is what the choice of real tracks needs.
 type trackCount struct {
-	frames int
-	score  float64
+	frames       int
+	score, trust float64
 }
 
 // scale leads from pixels of the decoded frame to pixels of the upright picture. Pixel centres are whole numbers on both sides.
@@ -69,7 +69,11 @@ func (p *pass) run(ctx context.Context, progress func(frames int, t float64)) er
 }
 
 func (p *pass) frame(ctx context.Context, pic *picture) error {
-	if p.cuts.sees(pic.pixels, p.pump.reader.Width, p.pump.reader.Height) {
+	cut := p.cuts.sees(pic.pixels, p.pump.reader.Width, p.pump.reader.Height)
+	if pic.motion = &p.cuts.motion; cut || p.frames == 0 {
+		pic.motion = nil
+	}
+	if cut {
 		p.cutAt = append(p.cutAt, pic.T)
 		p.tracker.Cut()
 		p.scout.cut()
@@ -84,6 +88,7 @@ func (p *pass) frame(ctx context.Context, pic *picture) error {
 	for i, id := range ids {
 		if id != 0 {
 			frame.People = append(frame.People, p.person(id, seen[i]))
+			p.count(id, seen[i])
 		}
 	}
 	return p.keep(frame)
@@ -105,16 +110,18 @@ func (p *pass) keep(f pose.Frame) error {
 	p.frames++
 	p.last = f.T
 	p.chooser.Add(f)
-	for _, person := range f.People {
-		c := p.counts[person.Track]
-		if c == nil {
-			c = &trackCount{}
-			p.counts[person.Track] = c
-		}
-		c.frames++
-		c.score += person.Score
-	}
 	return p.spool.add(f)
+}
+
+func (p *pass) count(id int, o pose.Observation) {
+	c := p.counts[id]
+	if c == nil {
+		c = &trackCount{}
+		p.counts[id] = c
+	}
+	c.frames++
+	c.score += o.Score
+	c.trust += o.Trust
 }
 
 const (
@@ -122,12 +129,14 @@ const (
 	blinkMs, blinkClipMs = 200, 1000
 )
 
-// names numbers the real tracks in the order of their appearance; those that only blinked up have no name.
+// names numbers the real tracks in the order of their appearance; those that only blinked up, or that are not people over the whole track,
+// have no name: they are nowhere in the document, not even in the first frames.
 func (p *pass) names() map[int]int {
 	names := map[int]int{}
 	step := p.last / float64(max(1, p.frames-1))
 	for _, id := range slices.Sorted(maps.Keys(p.counts)) {
-		if p.last >= blinkClipMs && step*float64(p.counts[id].frames) < blinkMs {
+		c := p.counts[id]
+		if p.last >= blinkClipMs && step*float64(c.frames) < blinkMs || c.trust < trackTrust*float64(c.frames) {
 			continue
 		}
 		names[id] = len(names) + 1

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/posefleet/posefleet/pose"
+	"github.com/posefleet/posefleet/pose/blazepose"
 	"github.com/posefleet/posefleet/pose/models"
 	"github.com/posefleet/posefleet/pose/vision"
 )
@@ -25,7 +26,7 @@ type pointScout struct {
 }
 
 func newPointScout(m *models.Model, size image.Point, slots int) *pointScout {
-	return &pointScout{model: m, size: size, slots: slots, gate: newGate(m, size), finder: newFinder(size), regions: map[int]vision.ROI{}}
+	return &pointScout{model: m, size: size, slots: slots, gate: newGate(m, size), finder: newFinder(size, defaultRefresh), regions: map[int]vision.ROI{}}
 }
 
 func (s *pointScout) look(ctx context.Context, pic *picture) ([]pose.Observation, error) {
@@ -64,7 +65,7 @@ func (s *pointScout) follow(ctx context.Context, pic *picture) ([]pose.Observati
 			seen, s.next = append(seen, o), append(s.next, next)
 			continue
 		}
-		s.finder.lose(s.regions[id].Bounds())
+		s.finder.lose(squareAround(s.regions[id].Bounds()), 0, 0)
 	}
 	return seen, nil
 }
@@ -99,11 +100,20 @@ const knownOverlap = 0.4
 
 // detect runs the detector where it is due in this frame.
 func (s *pointScout) detect(ctx context.Context, pic *picture, live int) ([]vision.Find, error) {
-	sweep, regions := s.finder.plan(live, s.slots)
+	sweep, regions := s.finder.plan(live, s.slots, image.Rectangle{})
+	if watched := s.finder.around(s.finder.watch()); !sweep {
+		regions = append(regions, watched...)
+	}
 	if !sweep && len(regions) == 0 {
 		return nil, nil
 	}
 	return s.model.Detector.Detect(ctx, s.gate.picture(pic), regions)
+}
+
+// squareAround is the region around a box.
+func squareAround(b pose.Box) blazepose.ROI {
+	x, y := b.Centre()
+	return blazepose.ROI{Cx: x, Cy: y, Size: b.Side()}
 }
 
 // settle takes the points of a find twice: the detector's box is rough, and that of the first points is better.

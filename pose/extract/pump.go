@@ -16,6 +16,8 @@ type picture struct {
 	mat gocv.Mat
 	// pixels are the bytes of mat.
 	pixels []byte
+	// motion is the change from the frame before; nil if there is none or it shows another scene.
+	motion *motion
 }
 
 // pump decodes ahead of the pass into a few buffers that it uses again and again. Its goroutine owns the reader.

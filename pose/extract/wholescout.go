@@ -36,11 +36,11 @@ const (
 )
 
 func newWholeScout(m *models.Model, size image.Point, slots int) *wholeScout {
-	return &wholeScout{model: m, size: size, slots: slots, gate: newGate(m, size), finder: newFinder(size), boxes: map[int]pose.Box{}}
+	return &wholeScout{model: m, size: size, slots: slots, gate: newGate(m, size), finder: newFinder(size, defaultRefresh), boxes: map[int]pose.Box{}}
 }
 
 func (s *wholeScout) look(ctx context.Context, pic *picture) ([]pose.Observation, error) {
-	sweep, due := s.finder.plan(len(s.boxes), s.slots)
+	sweep, due := s.finder.plan(len(s.boxes), s.slots, image.Rectangle{})
 	found, err := s.model.Multi.EstimateAll(ctx, s.gate.picture(pic), s.regions(due))
 	if err == nil && sweep && len(found) == 0 {
 		found, err = s.closer(ctx, pic)

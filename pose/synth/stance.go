@@ -49,7 +49,10 @@ type vec struct{ x, y, z float64 }
 func (a vec) plus(b vec) vec             { return vec{a.x + b.x, a.y + b.y, a.z + b.z} }
 func (a vec) times(f float64) vec        { return vec{a.x * f, a.y * f, a.z * f} }
 func (a vec) to(b vec, part float64) vec { return a.times(1 - part).plus(b.times(part)) }
-func (a vec) distance(b vec) float64 { return math.Hypot(math.Hypot(a.x-b.x, a.y-b.y), a.z-b.z) }
+
+func (a vec) distance(b vec) float64 {
+	return math.Hypot(math.Hypot(a.x-b.x, a.y-b.y), a.z-b.z)
+}
 
 func (a vec) turned(yaw float64) vec {
 	sin, cos := math.Sincos(yaw)

@@ -1,0 +1,68 @@
+package extract
+
+import (
+	"image"
+	"slices"
+
+	"github.com/posefleet/posefleet/pose"
+)
+
+// motion is how much each cell of a coarse grid over the picture changed from the frame before, in levels of 255.
+type motion struct {
+	change [cutGrid * cutGrid]uint8
+	// usual is the median change: of a camera that moves all cells change.
+	usual uint8
+}
+
+const (
+	// stir and stirContrast are the least change of a cell in which something moves, in levels and as a multiple of the usual one.
+	stir, stirContrast = 20, 4
+	// stirCells is how many such cells there must be.
+	stirCells = 4
+	// stirRoom is how far around a person's box motion is the person's, in parts of its longer side.
+	stirRoom = 0.2
+)
+
+// measure takes the samples of two frames, three levels a cell.
+func (m *motion) measure(before, now []uint8) {
+	for i := range m.change {
+		sum := 0
+		for c := range 3 {
+			a, b := before[3*i+c], now[3*i+c]
+			sum += int(max(a, b) - min(a, b))
+		}
+		m.change[i] = uint8(sum / 3)
+	}
+	sorted := m.change
+	slices.Sort(sorted[:])
+	m.usual = sorted[len(sorted)/2]
+}
+
+// beyond is a square around what moves outside of the given boxes of people, in a picture of the given size; it is empty where nothing does.
+func (m *motion) beyond(people []pose.Observation, size image.Point) image.Rectangle {
+	least := max(stir, stirContrast*int(m.usual))
+	var bounds image.Rectangle
+	n := 0
+	for i, v := range m.change {
+		if int(v) < least {
+			continue
+		}
+		x, y := (2*(i%cutGrid)+1)*size.X/(2*cutGrid), (2*(i/cutGrid)+1)*size.Y/(2*cutGrid)
+		theirs := slices.ContainsFunc(people, func(o pose.Observation) bool {
+			return o.Box.Distance(float64(x), float64(y)) < stirRoom*o.Box.Side()
+		})
+		if !theirs {
+			n++
+			bounds = bounds.Union(image.Rect(x, y, x+1, y+1))
+		}
+	}
+	if n < stirCells {
+		return image.Rectangle{}
+	}
+	// A moving person may stir a few cells only, and must fit with room around.
+	side := max(bounds.Dx()*3/2, bounds.Dy()*3/2, min(size.X, size.Y)/2)
+	centre := bounds.Min.Add(bounds.Max).Div(2)
+	from := centre.Sub(image.Pt(side/2, side/2))
+	from.X, from.Y = min(max(from.X, 0), max(0, size.X-side)), min(max(from.Y, 0), max(0, size.Y-side))
+	return image.Rectangle{Min: from, Max: from.Add(image.Pt(side, side))}.Intersect(image.Rectangle{Max: size})
+}
