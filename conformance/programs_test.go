@@ -72,7 +72,7 @@ func (p *programs) find(name string) (string, error) {
 		return filepath.Join(dir, name), nil
 	}
 
-	return p.build(name, name)
+	return p.build(name, name, "-ldflags=-s -w") // as they are shipped: what a process needs is measured, too
 }
 
 func (p *programs) build(name, command string, args ...string) (string, error) {
@@ -84,6 +84,9 @@ func (p *programs) build(name, command string, args ...string) (string, error) {
 	program := filepath.Join(dir, name)
 	cmd := exec.Command("go", append(append([]string{"build", "-o", program}, args...), "./cmd/"+command)...)
 	cmd.Dir = ".."
+	if command == "posefleet" {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 
 	proc, err := child.Start(cmd)
 	if err != nil {

@@ -258,4 +258,8 @@ func TestOverhead(t *testing.T) {
 	if best > clipLength/20 {
 		t.Errorf("the fleet adds %v to a clip of %v", best, clipLength)
 	}
+
+	if *overheadReal != "" {
+		realOverhead(t, *overheadReal)
+	}
 }
