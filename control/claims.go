@@ -47,6 +47,7 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request, m message) error
 	}
 	holder := store.Holder{WorkerID: request.WorkerID, Source: request.Source, JobID: request.JobID, Attempt: request.Attempt}
 	grant, err := s.store.Redeem(r.Context(), m.analysisID, holder, s.cfg.Lease)
+	s.metrics.claims.WithLabelValues(redeemed(grant, err)).Inc()
 	if err != nil {
 		return redeemProblem(err)
 	}
@@ -78,6 +79,28 @@ func checkText(text string) error {
 	}
 
 	return nil
+}
+
+// redeemed is what became of a redemption, for the metrics.
+func redeemed(g store.Grant, err error) string {
+	_, held := errors.AsType[*store.HeldError](err)
+	_, gone := errors.AsType[*store.GoneError](err)
+	switch {
+	case held:
+		return "held"
+	case gone:
+		return "gone"
+	case errors.Is(err, store.ErrUnknown):
+		return "unknown"
+	case errors.Is(err, store.ErrNotSubmitted):
+		return "not_submitted"
+	case err != nil:
+		return "fault"
+	case g.Repeat:
+		return "repeated"
+	}
+
+	return "granted"
 }
 
 func redeemProblem(err error) error {

@@ -111,6 +111,7 @@ func (s *Server) finishRequest(rec *recording, r *http.Request, started time.Tim
 	if r.URL.Path == "/healthz" || r.Method == http.MethodGet && rec.status < 400 {
 		level = slog.LevelDebug
 	}
+	s.metrics.request(r.Pattern, rec.status)
 	s.log.LogAttrs(r.Context(), level, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
 		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Int64("duration_ms", time.Since(started).Milliseconds()))
 }

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/posefleet/posefleet/control/store"
 	"github.com/posefleet/posefleet/protocol/webhook"
 )
@@ -53,12 +55,13 @@ type notifier struct {
 	signer *webhook.Signer
 	client *http.Client
 	now    func() time.Time
+	tries  *prometheus.CounterVec
 	log    *slog.Logger
 }
 
-func newNotifier(cfg *Config, log *slog.Logger) *notifier {
+func newNotifier(cfg *Config, tries *prometheus.CounterVec, log *slog.Logger) *notifier {
 	return &notifier{
-		url: cfg.NoticeURL, signer: webhook.NewSigner(cfg.NoticeSecrets), now: cfg.Now, log: log,
+		url: cfg.NoticeURL, signer: webhook.NewSigner(cfg.NoticeSecrets), now: cfg.Now, tries: tries, log: log,
 		client: &http.Client{
 			Timeout: noticeTimeout,
 			// A redirect would carry the notice to an address that nobody configured.
@@ -74,11 +77,13 @@ func (n *notifier) deliver(ctx context.Context, e store.OutboxEntry) error {
 	}
 	// One that a person asked for is old by nature; it ends by its tries.
 	if e.Kind == store.OutboxRenotice && e.Tries >= renoticeTries {
+		n.tries.WithLabelValues("given_up").Inc()
 		n.log.ErrorContext(ctx, "a notice that was asked for is given up", slog.String("analysis_id", e.AnalysisID), slog.Int64("round", e.Round))
 
 		return nil
 	}
 	if age := n.now().Sub(e.CreatedAt); age > noticeLife && e.Kind != store.OutboxRenotice {
+		n.tries.WithLabelValues("given_up").Inc()
 		n.log.ErrorContext(ctx, "a notice is given up", slog.String("analysis_id", e.AnalysisID), slog.Int64("round", e.Round), slog.Duration("age", age))
 
 		return nil
@@ -86,10 +91,16 @@ func (n *notifier) deliver(ctx context.Context, e store.OutboxEntry) error {
 	status, err := n.post(ctx, e)
 	switch {
 	case err != nil:
+		n.tries.WithLabelValues("unreachable").Inc()
+
 		return err
 	case status/100 == 2 || status == http.StatusGone:
+		n.tries.WithLabelValues("taken").Inc()
+
 		return nil
 	default:
+		n.tries.WithLabelValues("refused").Inc()
+
 		return fmt.Errorf("the receiver of notices answered %d", status)
 	}
 }

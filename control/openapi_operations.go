@@ -22,7 +22,7 @@ type submitRequest struct {
 	Dispatch string `json:"dispatch,omitempty" enum:"queue,none" doc:"none leaves adding the job to the caller."`
 }
 
-func text() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
+func textSchema() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 
 func knownTag() *huma.Param {
 	return header("If-None-Match", "The ETag of an answer that is known: 304 if it still holds.")
@@ -38,10 +38,10 @@ func filters() []*huma.Param {
 
 	return []*huma.Param{
 		query("limit", "How many a page has at most.", &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: defaultPageLimit}),
-		query("cursor", "The next of the page before.", text()),
+		query("cursor", "The next of the page before.", textSchema()),
 		query("status", "Only analyses in this state.", states),
-		query("account", "Only analyses that this account pays for.", text()),
-		query("id", "Only analyses whose id begins like this, in the order of their ids.", text()),
+		query("account", "Only analyses that this account pays for.", textSchema()),
+		query("id", "Only analyses whose id begins like this, in the order of their ids.", textSchema()),
 	}
 }
 
@@ -154,7 +154,7 @@ func (s *Server) accountOperations() []operation {
 		{
 			method: http.MethodGet, path: "/v1/fleet/history", id: "getFleetHistory", tag: "fleet", needs: roleRead, serve: s.reader(s.history),
 			summary: "Read how queue and fleet have been, at most 360 points of the queue; between two of them the largest counts.",
-			params:  []*huma.Param{query("since", "How far back, 1m to 168h; 6h if missing.", text()), knownTag()},
+			params:  []*huma.Param{query("since", "How far back, 1m to 168h; 6h if missing.", textSchema()), knownTag()},
 			answers: map[int]any{200: historyView{}, 304: nil}, faults: []int{400},
 		},
 		{

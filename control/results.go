@@ -31,6 +31,7 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request, m message) error
 	s.log.InfoContext(r.Context(), "result", slog.String("analysis_id", m.analysisID), slog.String("type", string(post.Result.Type)),
 		slog.Int64("epoch", post.Result.Data.Epoch), slog.String("worker_id", post.Result.Data.WorkerID),
 		slog.String("decision", string(verdict.Decision)), slog.Bool("repeat", verdict.Repeat), slog.String("status", string(verdict.Status)))
+	s.metrics.results.WithLabelValues(string(post.Result.Type), string(verdict.Decision)).Inc()
 	s.hub.notify(m.analysisID)
 	s.relay.wakeUp()
 

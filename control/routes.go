@@ -12,6 +12,7 @@ import (
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.answering(s.healthz))
+	mux.HandleFunc("GET /metrics", s.reader(s.metrics.handler()))
 
 	api := describe(mux, s.operations())
 	mux.HandleFunc("GET /openapi.json", s.serveDocument("application/openapi+json", api.MarshalJSON))

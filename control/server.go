@@ -48,6 +48,7 @@ type Server struct {
 	keeper    *keeper
 	workers   *fleet.Reconciler
 	census    *census
+	metrics   *metrics
 	http      *http.Server
 	// relayNow is the relay once it is there.
 	relayNow atomic.Pointer[relay]
@@ -63,7 +64,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Server, error) {
 	}
 	cfg.setDefaults()
 	s := &Server{
-		cfg: cfg, log: cmp.Or(log, slog.New(slog.DiscardHandler)), hub: newHub(), stopping: make(chan struct{}),
+		cfg: cfg, log: cmp.Or(log, slog.New(slog.DiscardHandler)), hub: newHub(), metrics: newMetrics(), stopping: make(chan struct{}),
 		verifier: webhook.NewVerifier(cfg.WorkerSecrets),
 	}
 	s.verifier.Now = cfg.Now
@@ -145,11 +146,12 @@ func (s *Server) wakeRelay() {
 // assemble makes the parts that need nothing from outside.
 func (s *Server) assemble(queued *dispatcher) {
 	s.relay = newRelay(s.store, destinations{
-		queue: queued, door: newDoor(s.store, &s.cfg, s.log), notifier: newNotifier(&s.cfg, s.log), runs: s.runs,
+		queue: queued, door: newDoor(s.store, &s.cfg, s.log), notifier: newNotifier(&s.cfg, s.metrics.notices, s.log), runs: s.runs,
 	}, &s.cfg, s.log)
 	s.relayNow.Store(s.relay)
 	s.keeper = &keeper{store: s.store, now: s.cfg.Now, relay: s.relay, log: s.log}
 	s.census = &census{queue: s.queue, store: s.store, now: s.cfg.Now, changed: func() { s.hub.notify(fleetTopic) }, log: s.log}
+	s.metrics.registry.MustRegister(newStateCollector(s.store, s.census, s.cfg.Now))
 	s.page = page.New(pageSource{s}, s.log)
 	s.http = &http.Server{
 		Handler:           s.logged(problems(s.routes())),
