@@ -42,7 +42,7 @@ func mutations() []group {
 	const store, fleet = "./control/store", "./control/fleet"
 
 	return []group{
-		{name: "without the compare-and-set", packages: []string{store}, parallel: 1, tags: "unguarded", run: "^TestNoGuard"},
+		{name: "without the compare-and-set", packages: []string{store, "./control/pipeline"}, parallel: 1, tags: "unguarded", run: "^TestNoGuard"},
 		{name: "without the ledger", packages: []string{store}, parallel: 1, tags: "unledgered", run: "^TestNoLedger"},
 		{name: "fleet without the second reading", packages: []string{fleet}, parallel: 1, tags: "unreread", run: "^TestNoGuard"},
 		{name: "fleet without the shelter", packages: []string{fleet}, parallel: 1, tags: "unsheltered", run: "^TestNoGuard"},
