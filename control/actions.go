@@ -91,7 +91,7 @@ func (s *Server) act(ctx context.Context, name string, do deed, a store.Action) 
 }
 
 func actionProblem(err error) error {
-	detail := ""
+	var detail string
 	switch {
 	case errors.Is(err, store.ErrSettled):
 		detail = "The analysis has been decided already."

@@ -153,7 +153,8 @@ func (p pageSource) Fleet(ctx context.Context, span string) (page.Fleet, error) 
 func fleetFacts(v fleetView) []page.Fact {
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
 	facts := []page.Fact{
-		{Name: "Uploading", Value: n(v.Open[store.StatusUploading])}, {Name: "Queued", Value: n(v.Open[store.StatusQueued])},
+		{Name: "Uploading", Value: n(v.Open[store.StatusUploading])},
+		{Name: "Queued", Value: n(v.Open[store.StatusQueued])},
 		{Name: "Processing", Value: n(v.Open[store.StatusProcessing])},
 	}
 	if q := v.Queue; q == nil {

@@ -64,12 +64,11 @@ func (c Chart) Most() float64 {
 // Box is the SVG's view box.
 func (c Chart) Box() string { return fmt.Sprintf("0 0 %d %d", chartWidth, chartHeight) }
 
-// Width and Half are for the lines of the scale.
+// Width, Top, Middle and Bottom are where the lines of the scale are; Full is its upper end.
 func (c Chart) Width() int   { return chartWidth }
 func (c Chart) Top() int     { return chartTop }
 func (c Chart) Middle() int  { return (chartTop + chartHeight) / 2 }
 func (c Chart) Bottom() int  { return chartHeight - 1 }
-func (c Chart) Half() string { return number(c.Most() / 2) }
 func (c Chart) Full() string { return number(c.Most()) }
 
 // Path is the line of a series.
@@ -98,7 +97,7 @@ func (c Chart) Path(s Series) string {
 	return b.String()
 }
 
-// Now, Least and Most sum a series up for those who don't see the line.
+// Now is the latest value. With Least and Most it sums a series up for those who don't see the line.
 func (s Series) Now() string {
 	if len(s.Points) == 0 {
 		return "–"

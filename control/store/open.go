@@ -160,8 +160,10 @@ func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore
 		return nil, errors.Join(err, pool.Close())
 	}
 
-	return &sqlStore{writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", byBytes: ` COLLATE "C"`,
-		sizeOf: postgresSize, transient: postgresTransient}, nil
+	return &sqlStore{
+		writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", byBytes: ` COLLATE "C"`,
+		sizeOf: postgresSize, transient: postgresTransient,
+	}, nil
 }
 
 // postgresTransient tells whether the server undid the transaction for the sake of another one.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,13 +64,13 @@ func (b *Bundle) wantActor(t *testing.T, id, kind, want string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := ""
+	var lines []string
 	for _, e := range events {
 		if e.Kind == kind {
-			by += e.Actor + ": " + e.Detail
+			lines = append(lines, e.Actor+": "+e.Detail)
 		}
 	}
-	if by != want {
+	if by := strings.Join(lines, "; "); by != want {
 		t.Fatalf("%s by %q", kind, by)
 	}
 }
