@@ -117,6 +117,9 @@ const feeders = 3
 // feedPause is between two tries of what did not work.
 const feedPause = 100 * time.Millisecond
 
+// feedLimit is how long one analysis may need to get into the fleet.
+const feedLimit = 2 * time.Minute
+
 func startLoad(ctx context.Context, d *drill, c clip) *load {
 	l := &load{drill: d, doors: map[string]*knock{}, pushed: map[string]bool{}, refusals: map[int]int{}}
 	for _, m := range d.members {
@@ -152,13 +155,36 @@ func (l *load) feed(ctx context.Context, c clip) {
 			pause(ctx, feedPause/4)
 		}
 
-		id := jobID(l.drill.cfg.seed, int(n), l.drill.cfg.door)
-		for l.hand(ctx, id, c) != nil && ctx.Err() == nil {
-			pause(ctx, feedPause)
+		if !l.handOver(ctx, jobID(l.drill.cfg.seed, int(n), l.drill.cfg.door), c) {
+			return
 		}
 
 		l.fed.Add(1)
 	}
+}
+
+// handOver tries until the analysis is in the fleet. No fault lasts as long as feedLimit: then something else is wrong, and a drill without
+// a load would find nothing.
+func (l *load) handOver(ctx context.Context, id string, c clip) bool {
+	limit := time.Now().Add(feedLimit)
+
+	for ctx.Err() == nil {
+		err := l.hand(ctx, id, c)
+		if err == nil {
+			return true
+		}
+
+		if time.Now().After(limit) {
+			l.drill.watch.fault("%s can't be handed over: %v", id, err)
+			l.fed.Store(int64(l.drill.cfg.jobs)) // the faults end
+
+			return false
+		}
+
+		pause(ctx, feedPause)
+	}
+
+	return false
 }
 
 // hand takes one analysis all the way into the fleet. It may be called again after any error.
