@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/posefleet/posefleet/internal/redistest"
 	"github.com/posefleet/posefleet/internal/wait"
 	"github.com/posefleet/posefleet/queue"
 )
@@ -133,6 +134,31 @@ func TestSeriesOfAlarms(t *testing.T) {
 		}
 		if strings.Contains(text, "\nposefleet_last_fetch_timestamp_seconds ") != withQueue {
 			t.Errorf("queue's door open: %t; the last fetch is shown: %t", withQueue, !withQueue)
+		}
+	}
+}
+
+// TestEvictionIsSaid: a Redis that may throw locks away is named at the start, and as soon as it is there; any other is not.
+func TestEvictionIsSaid(t *testing.T) {
+	t.Parallel()
+	const words = `"level":"WARN","msg":"Redis may evict`
+	for policy, want := range map[string]bool{"volatile-lru": true, "noeviction": false} {
+		b := newBench(t, false)
+		b.redis = redistest.Start(t, "--maxmemory-policy", policy)
+		b.start()
+		q, err := queue.NewQueue(queue.Options{RedisURL: b.redis.URL, Name: "pose"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.queue = q
+		t.Cleanup(func() { _ = q.Close() })
+		b.plane.Add("an_1", "ok")
+		b.add("an_1", 1)
+		b.awaitState("an_1", queue.StateCompleted)
+		if want {
+			wait.For(t, long, func() bool { return strings.Contains(b.log.String(), words) }, "nothing is said of %s", policy)
+		} else if strings.Contains(b.log.String(), words) {
+			t.Errorf("%s is called a danger", policy)
 		}
 	}
 }

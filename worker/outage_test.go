@@ -3,8 +3,10 @@ package worker_test
 import (
 	"bytes"
 	"cmp"
+	"flag"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,8 @@ const (
 	// silentWithin is the same after a silent line that met a busy worker: a call in flight is given up after six seconds.
 	silentWithin = 9 * time.Second
 )
+
+var totalOutage = flag.Duration("outage.total", 6*time.Second, "how long TestTotalOutage lasts")
 
 // outage is one fault of Redis or of the way to it.
 type outage struct {
@@ -88,6 +92,39 @@ func TestFailoverOfTheMaster(t *testing.T) {
 	s := newScene(t, r.Master())
 	s.sets = r
 	s.play(outage{name: "failover", strike: (*scene).kill, heal: (*scene).elected, env: []string{"REDIS_URL", r.URL}})
+}
+
+// TestTotalOutage: master, replica and all sentinels are gone for longer than any number of tries that somebody may count; whoever comes
+// back first, work goes on.
+func TestTotalOutage(t *testing.T) {
+	t.Parallel()
+	kept := []string{"--appendonly", "yes", "--appendfsync", "always"}
+	for name, sentinelsFirst := range map[string]bool{"sentinels come back first": true, "servers come back first": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := redistest.StartReplicated(t, 1, kept...)
+			s := newScene(t, r.Master())
+			s.sets = r
+			groups := [][]*redistest.Server{r.Sentinels, r.Servers}
+			if !sentinelsFirst {
+				slices.Reverse(groups)
+			}
+			s.play(outage{
+				name: name, lasts: *totalOutage, env: []string{"REDIS_URL", r.URL, "LOCK_DURATION", (4 * *totalOutage).String()},
+				strike: func(*scene) {
+					for _, server := range slices.Concat(groups...) {
+						server.Kill()
+					}
+				},
+				heal: func(s *scene) {
+					for _, server := range slices.Concat(groups...) {
+						server.Restart()
+					}
+					wait.For(t, long, func() bool { return r.Master().Client().Set(t.Context(), "beat", 1, 0).Err() == nil }, "no master")
+				},
+			})
+		})
+	}
 }
 
 // scene is a Redis with one worker for each point at which a fault can meet it, each with a queue and a line of its own.

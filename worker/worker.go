@@ -209,7 +209,7 @@ func (w *Worker) buildQueue(id string) error {
 		return nil
 	}
 	o := queue.DefaultWorkerOptions()
-	o.Options = queue.Options{RedisURL: w.cfg.RedisURL, Prefix: w.cfg.Prefix, Name: w.cfg.Queue, Logger: w.log, Telemetry: trace.Carriers{}}
+	o.Options = w.queueOptions()
 	o.WorkerName, o.Gate, o.Observer = id, &gate{slots: w.slots, pool: w.pool, reach: w.engine.reach, watch: w.watch}, w.watch
 	o.LockDuration, o.LockRenewTime = w.cfg.LockDuration, w.cfg.LockRenewTime
 	o.StalledInterval, o.MaxStalledCount = w.cfg.StalledInterval, w.cfg.MaxStalledCount
@@ -226,6 +226,10 @@ func (w *Worker) buildQueue(id string) error {
 	var err error
 	w.queue, err = queue.NewWorker(o, door.handle)
 	return err
+}
+
+func (w *Worker) queueOptions() queue.Options {
+	return queue.Options{RedisURL: w.cfg.RedisURL, Prefix: w.cfg.Prefix, Name: w.cfg.Queue, Logger: w.log, Telemetry: trace.Carriers{}}
 }
 
 // beforeClaim protects the task before a job is taken. An idle worker looks for jobs every few seconds all the same:

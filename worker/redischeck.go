@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/posefleet/posefleet/queue"
+)
+
+const (
+	// redisCheckPause is between two looks for a Redis that does not answer yet.
+	redisCheckPause = 10 * time.Second
+	// redisCheckTimeout bounds one look.
+	redisCheckTimeout = 5 * time.Second
+	// keepsAll is the only policy under which Redis removes nothing that was not told to expire or go.
+	keepsAll = "noeviction"
+)
+
+// checkRedis says once, as soon as Redis answers, that it would throw locks and jobs away when its memory is full: nothing shows that
+// later but work that is done twice or never. A Redis that does not tell is taken at its word.
+func checkRedis(ctx context.Context, o queue.Options, log *slog.Logger) {
+	q, err := queue.NewQueue(o)
+	if err != nil {
+		log.Error("redis not checked", slog.String("error", err.Error()))
+		return
+	}
+	defer func() { _ = q.Close() }() // nothing is under way
+	for {
+		all, err := askServers(ctx, q)
+		if err == nil {
+			warnEviction(all, log)
+			return
+		}
+		pause := time.NewTimer(redisCheckPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		}
+	}
+}
+
+func askServers(ctx context.Context, q *queue.Queue) ([]queue.Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, redisCheckTimeout)
+	defer cancel()
+	return q.Servers(ctx)
+}
+
+func warnEviction(all []queue.Server, log *slog.Logger) {
+	for _, s := range all {
+		if s.Policy != "" && s.Policy != keepsAll {
+			log.Warn("Redis may evict locks and jobs when its memory is full: set maxmemory-policy noeviction", slog.String("policy", s.Policy),
+				slog.Int64("max_memory", s.MaxMemory))
+			return // one is enough
+		}
+	}
+}
