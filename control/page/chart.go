@@ -64,11 +64,19 @@ func (c Chart) Most() float64 {
 // Box is the SVG's view box.
 func (c Chart) Box() string { return fmt.Sprintf("0 0 %d %d", chartWidth, chartHeight) }
 
-// Width, Top, Middle and Bottom are where the lines of the scale are; Full is its upper end.
-func (c Chart) Width() int   { return chartWidth }
-func (c Chart) Top() int     { return chartTop }
-func (c Chart) Middle() int  { return (chartTop + chartHeight) / 2 }
-func (c Chart) Bottom() int  { return chartHeight - 1 }
+// Width is the length of the scale's lines.
+func (c Chart) Width() int { return chartWidth }
+
+// Top is where the scale's upper line is.
+func (c Chart) Top() int { return chartTop }
+
+// Middle is where the scale's middle line is.
+func (c Chart) Middle() int { return (chartTop + chartHeight) / 2 }
+
+// Bottom is where the scale's lower line is.
+func (c Chart) Bottom() int { return chartHeight - 1 }
+
+// Full is the upper end of the scale.
 func (c Chart) Full() string { return number(c.Most()) }
 
 // Path is the line of a series.
