@@ -184,13 +184,13 @@ func TestFleetFromZero(t *testing.T) {
 	t.Parallel()
 
 	s := newFleetSystem(t)
-	for n := range 3 {
+	for n := range 2 {
 		s.wake(fmt.Sprintf("an_wake_%d", n))
 	}
 
-	// The machine is busy with other tests: the best of three is the fleet's.
+	// The machine is busy with other tests: the better one is the fleet's.
 	if best := slices.Min(s.added); best > wakeBar {
-		t.Errorf("the fleet adds %v at best, want at most %v", best, wakeBar)
+		t.Errorf("the fleet adds at least %v, want at most %v", best, wakeBar)
 	}
 
 	s.awaitZero()

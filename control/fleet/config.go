@@ -32,8 +32,9 @@ const (
 	// retryFirst and retryMost bound the pause after a fault, doubled each time.
 	retryFirst = 250 * time.Millisecond
 	retryMost  = 15 * time.Second
-	// wakeFor is how long a wake request asks for a worker: longer than it takes to write the work that it announces.
-	wakeFor = time.Minute
+	// A wake request asks for a worker as long as Interval says, within these bounds: until the work that it announces is written.
+	wakeLeast = 5 * time.Second
+	wakeLong  = time.Minute
 	// wakeMost bounds Wake.
 	wakeMost = 2 * time.Second
 )
@@ -93,6 +94,9 @@ type Config struct {
 	// Now is the store's clock; nil means time.Now.
 	Now func() time.Time
 }
+
+// wakeFor is how long a wake request asks for a worker.
+func (c *Config) wakeFor() time.Duration { return min(max(c.Interval, wakeLeast), wakeLong) }
 
 // Faults of a Config.
 var (

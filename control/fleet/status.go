@@ -70,8 +70,8 @@ func (r *Reconciler) Wake(ctx context.Context) (ready bool, again time.Duration,
 	}
 	now := r.cfg.Now()
 	// The wish is written before anybody is told, and not again with each question.
-	if row.WakeUntil.Sub(now) < wakeFor/2 {
-		if err := r.store.FleetWake(ctx, now.Add(wakeFor)); err != nil {
+	if long := r.cfg.wakeFor(); row.WakeUntil.Sub(now) < long/2 {
+		if err := r.store.FleetWake(ctx, now.Add(long)); err != nil {
 			return false, r.driver.Pace(), fmt.Errorf("wake: %w", err)
 		}
 		r.Kick()
