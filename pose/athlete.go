@@ -68,6 +68,19 @@ func (c *Chooser) Add(f Frame) {
 // Forget takes a person out of the choice.
 func (c *Chooser) Forget(track int) { delete(c.people, track) }
 
+// Same says that the track is, in truth, the other one; it comes after the last frame.
+func (c *Chooser) Same(track, as int) {
+	a, b := c.people[track], c.people[as]
+	if a == nil || b == nil {
+		return
+	}
+	b.frames, b.way, b.size, b.found, b.score = b.frames+a.frames, b.way+a.way, b.size+a.size, b.found+a.found, b.score+a.score
+	if a.offTime < b.offTime {
+		b.offTime, b.offPlace = a.offTime, a.offPlace
+	}
+	delete(c.people, track)
+}
+
 // Choose names the athlete; nil if nobody was found.
 func (c *Chooser) Choose() *Athlete {
 	if len(c.people) == 0 {

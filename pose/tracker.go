@@ -31,6 +31,7 @@ type Observation struct {
 type Tracker struct {
 	last   int // highest id given so far
 	tracks []*track
+	same   map[int]int
 }
 
 // track is one person between two cuts.
@@ -45,6 +46,8 @@ type track struct {
 	// vx, vy is the smoothed speed of the centre in pixels per ms.
 	vx, vy float64
 	frames int
+	// born is the time of the first observation.
+	born float64
 }
 
 // Bounds of the tracker. Distances are in body lengths: the longer side of the box.
@@ -52,7 +55,7 @@ const (
 	// jumpBase and jumpSpeed bound the way that a body goes between two frames: base + speed × seconds.
 	jumpBase, jumpSpeed = 0.25, 3.0
 	// sameBody is the mean distance of joints under which two observations are one body, sameOverlap the overlap of boxes.
-	sameBody, sameOverlap = 0.08, 0.9
+	sameBody, sameOverlap = 0.12, 0.9
 	// relinkBase, relinkSpeed and relinkMax bound where a lost person may turn up again.
 	relinkBase, relinkSpeed, relinkMax = 0.6, 1.5, 4.0
 	// sizeRatio bounds how much larger or smaller a person may come back.
@@ -60,6 +63,9 @@ const (
 	// lookAlike is the histogram overlap that people found again after longGap ms must have, lookUnlike one that rules
 	// them out after any time.
 	lookAlike, lookUnlike, longGap = 0.55, 0.3, 1500
+	// adoptFrom and adoptTo are the numbers of frames between which somebody new may turn out to be somebody who was lost: who comes in at
+	// the edge shows too little of the clothes at first.
+	adoptFrom, adoptTo = 3, 15
 	// lookWeight weighs unlikeness against distance.
 	lookWeight = 1.5
 	// lookRate and speedRate are the shares of a new value in the smoothed ones.
@@ -98,7 +104,42 @@ func (t *Tracker) Update(at float64, seen []Observation) []int {
 	}
 	t.rematch(at, seen, free, ids)
 	t.commit(at, seen, ids)
+	t.adopt(ids)
 	return ids
+}
+
+// Same tells of whom the people were taken for somebody new in their first frames: the key is the id of then, the value the right one.
+func (t *Tracker) Same() map[int]int { return t.same }
+
+// adopt gives new people, once their looks are known, the id of somebody who was lost long before they came and looks alike.
+func (t *Tracker) adopt(ids []int) {
+	for _, k := range slices.Clone(t.tracks) {
+		if !k.live || k.frames < adoptFrom || k.frames > adoptTo {
+			continue
+		}
+		best, most := (*track)(nil), lookAlike
+		for _, l := range t.tracks {
+			ratio := math.Max(1, k.box.Side()) / math.Max(1, l.box.Side())
+			if l.live || l.frames <= adoptTo || k.born-l.seen < longGap || ratio > sizeRatio || ratio < 1/sizeRatio {
+				continue
+			}
+			if like, known := likeness(l.look, k.look); known && like >= most {
+				best, most = l, like
+			}
+		}
+		if best == nil {
+			continue
+		}
+		if t.same == nil {
+			t.same = map[int]int{}
+		}
+		t.same[k.id] = best.id
+		if i := slices.Index(ids, k.id); i >= 0 {
+			ids[i] = best.id
+		}
+		k.id, k.frames, k.born = best.id, k.frames+best.frames, best.born
+		t.tracks = slices.DeleteFunc(t.tracks, func(l *track) bool { return l == best })
+	}
 }
 
 // duplicates marks the observations that show a body which another one shows better.
@@ -192,6 +233,9 @@ func (k *track) take(at float64, o Observation) {
 		k.vx, k.vy = 0, 0
 	}
 	k.live, k.seen, k.box, k.points = true, at, o.Box, o.Keypoints
+	if k.frames == 0 {
+		k.born = at
+	}
 	k.frames++
 	k.look = blend(k.look, o.Look)
 }

@@ -173,3 +173,37 @@ func TestNobodyIsNoAthlete(t *testing.T) {
 		t.Errorf("athlete %+v", a)
 	}
 }
+
+func TestWhoComesBackHalfHiddenGetsTheOldIDLater(t *testing.T) {
+	t.Parallel()
+	var k pose.Tracker
+	see := func(o ...pose.Observation) []pose.Observation { return o }
+	at := 0.0
+	next := func(o ...pose.Observation) []int {
+		at += 40
+		return k.Update(at, see(o...))
+	}
+	next(body(100, 100, 0, 0))
+	for range 20 {
+		next(body(100, 100, 1, 0))
+	}
+	at += 2000
+	// Only something of another colour is seen of the person at first.
+	if ids := next(body(300, 100, 0, 1)); !cmp.Equal(ids, []int{2}) {
+		t.Fatalf("somebody who looks different is %v", ids)
+	}
+	from := 2
+	for range 12 {
+		from = next(body(300, 100, from, 0))[0]
+	}
+	if from != 1 || k.Same()[2] != 1 {
+		t.Errorf("in the end the id is %d, and 2 is %d", from, k.Same()[2])
+	}
+	c := pose.Chooser{Height: 200}
+	c.Add(pose.Frame{T: 0, People: []pose.Person{person(1, 50, 100, 1)}})
+	c.Add(pose.Frame{T: 40, People: []pose.Person{person(2, 50, 100, 1)}})
+	c.Same(2, 1)
+	if a := c.Choose(); a == nil || a.Track != 1 || a.Margin != 1 {
+		t.Errorf("athlete %+v, want track 1 alone", a)
+	}
+}

@@ -88,7 +88,8 @@ func (r *runner) pictures(ctx context.Context) ([]Row, error) {
 		row(groupPictures, "mean score of wrong points", mean(found.bad), len(found.bad)),
 		row(groupPictures, "mean score of hidden points", mean(found.hidden), len(found.hidden)),
 	}
-	return append(rows, recallRows("labelled pictures, ", recall)...), nil
+	r.labelled = recall
+	return append(rows, recallRows("labelled pictures, ", recall, false)...), nil
 }
 
 // pictureOf looks at one picture, first where the labels say, then by itself.

@@ -75,6 +75,22 @@ func WriteJSON(w io.Writer, reports []*Report) error {
 	return e.Encode(reports)
 }
 
+// Markers of the part of a text that Merge replaces.
+const (
+	markBegin = "<!-- figures: begin -->\n"
+	markEnd   = "<!-- figures: end -->\n"
+)
+
+// Merge puts tables between the markers of a text; a text without markers is replaced.
+func Merge(text, tables string) string {
+	head, rest, ok1 := strings.Cut(text, markBegin)
+	_, tail, ok2 := strings.Cut(rest, markEnd)
+	if !ok1 || !ok2 {
+		return tables
+	}
+	return head + markBegin + tables + "\n" + markEnd + tail
+}
+
 // WriteTable writes the reports as Markdown tables: a row a figure, a column a model.
 func WriteTable(w io.Writer, reports []*Report) error {
 	if len(reports) == 0 {

@@ -44,6 +44,7 @@ func parts() []part {
 		{"heights", (*runner).heights},
 		{"nobody", (*runner).nobody},
 		{"tracks", (*runner).tracks},
+		{"bowler", (*runner).bowler},
 		{"clips", (*runner).clips},
 		{"odd", (*runner).odd},
 	}
@@ -64,6 +65,8 @@ type runner struct {
 	x        *extract.Extractor
 	e        *blazepose.Estimator
 	pictured []Picture
+	// labelled are the people found on labelled pictures, by the band of their height: how many, and of how many.
+	labelled map[string]*[2]int
 	scratch  string
 }
 

@@ -87,3 +87,18 @@ func TestAUC(t *testing.T) {
 		t.Error("no right ones: not a number is wanted")
 	}
 }
+
+func TestTablesGoBetweenTheMarksOfAText(t *testing.T) {
+	t.Parallel()
+	old := "# Title\n\nWords.\n\n<!-- figures: begin -->\nold\n<!-- figures: end -->\n\nMore.\n"
+	want := "# Title\n\nWords.\n\n<!-- figures: begin -->\nnew\n\n<!-- figures: end -->\n\nMore.\n"
+	if got := Merge(old, "new\n"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := Merge(Merge(old, "new\n"), "new\n"); got != want {
+		t.Errorf("again: got %q, want %q", got, want)
+	}
+	if got := Merge("no marks", "new\n"); got != "new\n" {
+		t.Errorf("without marks: %q", got)
+	}
+}

@@ -54,7 +54,7 @@ func refreshOf(e *blazepose.Estimator) int {
 	case "blazepose-heavy":
 		return 4
 	case "blazepose-full":
-		return 13
+		return 14
 	}
 	return 24
 }

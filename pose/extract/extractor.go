@@ -242,8 +242,11 @@ func (p *pass) finish(id string, info *media.Info, params protocol.Params) *Clip
 	if params.CaptureFPS > 0 {
 		c.Media.FPS.Capture = &params.CaptureFPS
 	}
+	people := 0
 	for track := range p.counts {
-		if _, ok := c.names[track]; !ok {
+		if _, ok := c.names[track]; ok {
+			people++
+		} else {
 			p.chooser.Forget(track)
 		}
 	}
@@ -252,7 +255,7 @@ func (p *pass) finish(id string, info *media.Info, params protocol.Params) *Clip
 		a.Track = c.names[a.Track]
 		c.Athlete = a
 	}
-	c.Quality.describe(c.Media, len(c.names))
+	c.Quality.describe(c.Media, people)
 	c.refined = params.Smooth != nil && *params.Smooth
 	return c
 }

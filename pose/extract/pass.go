@@ -133,6 +133,7 @@ const (
 // have no name: they are nowhere in the document, not even in the first frames.
 func (p *pass) names() map[int]int {
 	names := map[int]int{}
+	p.unite()
 	step := p.last / float64(max(1, p.frames-1))
 	for _, id := range slices.Sorted(maps.Keys(p.counts)) {
 		c := p.counts[id]
@@ -141,5 +142,21 @@ func (p *pass) names() map[int]int {
 		}
 		names[id] = len(names) + 1
 	}
+	for track, as := range p.tracker.Same() {
+		if name, ok := names[as]; ok {
+			names[track] = name
+		}
+	}
 	return names
+}
+
+// unite adds up what belongs to one person under two ids.
+func (p *pass) unite() {
+	for track, as := range p.tracker.Same() {
+		p.chooser.Same(track, as)
+		if a, b := p.counts[track], p.counts[as]; a != nil && b != nil {
+			b.frames, b.score, b.trust = b.frames+a.frames, b.score+a.score, b.trust+a.trust
+			delete(p.counts, track)
+		}
+	}
 }

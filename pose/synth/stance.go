@@ -30,6 +30,7 @@ const (
 	trunkLength    = 0.29
 	shoulderHalf   = 0.105
 	hipHalf        = 0.055
+	shoulderRise   = 0.035
 	upperArm       = 0.165
 	foreArm        = 0.145
 	handLength     = 0.075
@@ -95,7 +96,10 @@ func (s Stance) bones() bones {
 }
 
 func (b *bones) arm(side float64, shoulder vec, l Limb, lean float64, at [6]int) {
-	elbow := shoulder.plus(hanging(upperArm, l.Swing, l.Spread, side).tipped(lean))
+	upper := hanging(1, l.Swing, l.Spread, side)
+	// The girdle goes up with the arm.
+	shoulder = shoulder.plus(vec{0, shoulderRise * (1 + upper.y) / 2, 0}.tipped(lean))
+	elbow := shoulder.plus(upper.times(upperArm).tipped(lean))
 	fore := hanging(1, l.Swing+l.Bend, l.Spread, side).tipped(lean)
 	wrist := elbow.plus(fore.times(foreArm))
 	b.joints[at[0]], b.joints[at[1]], b.joints[at[2]] = shoulder, elbow, wrist

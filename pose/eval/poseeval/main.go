@@ -4,11 +4,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -34,7 +36,7 @@ func run(ctx context.Context, args []string) error {
 	sample := flags.Int("sample", 1, "look at every n-th picture and clip only")
 	only := flags.String("only", "", "parts to measure, of "+strings.Join(eval.Groups(), ", ")+"; all if empty")
 	jsonPath := flags.String("json", "", "where to write the figures as JSON; - is stdout")
-	table := flags.String("table", "", "where to write them as a Markdown table; - is stdout, also if nothing is given")
+	table := flags.String("table", "", "where to write them as a Markdown table, between the marks of a text that is there; - is stdout, also if nothing is given")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	return errors.Join(
 		write(*jsonPath, func(w io.Writer) error { return eval.WriteJSON(w, reports) }),
-		write(*table, func(w io.Writer) error { return eval.WriteTable(w, reports) }),
+		write(*table, func(w io.Writer) error { return merged(w, *table, reports) }),
 	)
 }
 
@@ -79,9 +81,23 @@ func write(path string, fn func(io.Writer) error) error {
 	case "-":
 		return fn(os.Stdout)
 	}
-	f, err := os.Create(path)
-	if err != nil {
+	var b bytes.Buffer
+	if err := fn(&b); err != nil {
 		return err
 	}
-	return errors.Join(fn(f), f.Close())
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// merged writes the tables into the text that the file holds already.
+func merged(w io.Writer, path string, reports []*eval.Report) error {
+	var b strings.Builder
+	if err := eval.WriteTable(&b, reports); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err = io.WriteString(w, eval.Merge(string(text), b.String()))
+	return err
 }
