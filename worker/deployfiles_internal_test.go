@@ -3,6 +3,8 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -291,5 +293,27 @@ func TestWrongWords(t *testing.T) {
 		if got := wrongWords(known, expr); len(got) != want {
 			t.Errorf("%s: %v", expr, got)
 		}
+	}
+}
+
+// TestServersOutliveTheBalancer: a server that closes idle connections before its load balancer does makes 502s.
+func TestServersOutliveTheBalancer(t *testing.T) {
+	t.Parallel()
+	found := regexp.MustCompile(`idle_timeout\.timeout_seconds, Value: "(\d+)"`).FindSubmatch(deployFile(t, "cloudformation.yaml"))
+	if found == nil {
+		t.Fatal("the template does not say the balancer's idle time")
+	}
+	balancer, err := time.ParseDuration(string(found[1]) + "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{log: slog.New(slog.DiscardHandler)}
+	s, err := w.open(t.Context(), "127.0.0.1:0", http.NotFoundHandler())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.listener.Close()
+	if s.http.IdleTimeout < balancer+10*time.Second || s.http.ReadHeaderTimeout == 0 {
+		t.Errorf("idle connections are closed after %v, the balancer's after %v", s.http.IdleTimeout, balancer)
 	}
 }

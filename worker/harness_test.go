@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -36,7 +37,20 @@ func TestMain(m *testing.M) {
 	extractortest.Main()
 	workerMain()
 	queue.RouteDriverLog(slog.New(slog.DiscardHandler)) // servers are stopped on purpose here
+	shareTheWait()
 	goleak.VerifyTestMain(m)
+}
+
+// shareTheWait lets more tests run at the same time than there are cores, unless -parallel says otherwise: most of their time is waiting
+// for locks and outages to be over.
+func shareTheWait() {
+	const atOnce = "6"
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", atOnce) // package testing has defined it
+	}
 }
 
 // bench is what a test of the worker stands on: Redis, control plane with storage, work directory, log.

@@ -110,7 +110,8 @@ func TestTotalOutage(t *testing.T) {
 				slices.Reverse(groups)
 			}
 			s.play(outage{
-				name: name, lasts: *totalOutage, env: []string{"REDIS_URL", r.URL, "LOCK_DURATION", (4 * *totalOutage).String()},
+				// A request that is held for long is given up by itself.
+				name: name, lasts: *totalOutage, again: *totalOutage > 10*time.Second, env: []string{"REDIS_URL", r.URL, "LOCK_DURATION", (4 * *totalOutage).String()},
 				strike: func(*scene) {
 					for _, server := range slices.Concat(groups...) {
 						server.Kill()
