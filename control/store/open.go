@@ -119,7 +119,10 @@ func openSQLite(ctx context.Context, databaseURL string, o Options) (*sqlStore, 
 	}
 	reader.SetMaxOpenConns(o.MaxConns)
 
-	return &sqlStore{writer: writer, reader: reader, now: o.Now, sizeOf: sqliteSize, transient: sqliteTransient}, nil
+	return &sqlStore{
+		together: newTogether(1), statements: &statements{ready: map[string]*sql.Stmt{}, wanted: map[string]bool{}},
+		writer: writer, reader: reader, now: o.Now, sizeOf: sqliteSize, transient: sqliteTransient,
+	}, nil
 }
 
 // sqliteTransient tells whether the transaction only lost a race for the file's lock.
@@ -143,6 +146,9 @@ func postgresConfig(databaseURL string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
+// lanes is how many shared transactions Postgres gets at once: one waits for the disk while the other is made.
+const lanes = 4
+
 func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore, error) {
 	config, err := postgresConfig(databaseURL)
 	if err != nil {
@@ -161,7 +167,7 @@ func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore
 	}
 
 	return &sqlStore{
-		writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", byBytes: ` COLLATE "C"`,
+		together: newTogether(lanes), writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", byBytes: ` COLLATE "C"`,
 		sizeOf: postgresSize, transient: postgresTransient,
 	}, nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -13,7 +14,7 @@ import (
 // passed protocol.Result.Validate.
 func (s *sqlStore) RecordResult(ctx context.Context, p ResultPost) (Verdict, error) {
 	var v Verdict
-	err := s.write(ctx, "record result", func(t *tx) error {
+	err := s.writeTogether(ctx, "record result", func(t *tx) error {
 		var err error
 		v, err = t.recordResult(p)
 
@@ -26,8 +27,8 @@ func (s *sqlStore) RecordResult(ctx context.Context, p ResultPost) (Verdict, err
 func (t *tx) recordResult(p ResultPost) (Verdict, error) {
 	d := p.Result.Data
 	// A twin with the same id waits here until the first one has committed.
-	rows, err := t.exec(`INSERT INTO webhook_ids (id, analysis_id, digest, decision, seen_at) VALUES ($1, $2, $3, '', $4)
-		ON CONFLICT (id) DO NOTHING`, p.WebhookID, d.AnalysisID, digest(p.Body), millis(t.now))
+	rows, err := t.exec(`INSERT INTO webhook_ids (id, analysis_id, digest, decision, seen_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (id) DO NOTHING`, p.WebhookID, d.AnalysisID, digest(p.Body), string(DecisionAccepted), millis(t.now))
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -40,11 +41,14 @@ func (t *tx) recordResult(p ResultPost) (Verdict, error) {
 
 		return Verdict{}, cmp.Or(unknown, err)
 	}
-	counts, err := t.compareAndSet(p)
+	a, counts, err := t.compareAndSet(p)
 	if err != nil {
 		return Verdict{}, err
 	}
-	v, err := t.verdict(p, holder, counts)
+	if counts {
+		return Verdict{Decision: DecisionAccepted, Status: a.Status}, t.resultCounted(p, a, holder)
+	}
+	v, err := t.verdict(p, holder)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -69,32 +73,36 @@ func (t *tx) repeatedResult(p ResultPost) (Verdict, error) {
 	return v, err
 }
 
-// compareAndSet is the one write that decides; it tells whether the result counts.
-func (t *tx) compareAndSet(p ResultPost) (bool, error) {
-	var rows int64
-	var err error
+// compareAndSet is the one write that decides; it tells whether the result counts, and then what the analysis is now.
+func (t *tx) compareAndSet(p ResultPost) (Analysis, bool, error) {
 	d := p.Result.Data
+	a := Analysis{ID: d.AnalysisID}
+	var query string
+	args := []any{d.AnalysisID, d.Epoch, millis(t.now)}
 	switch p.Result.Type {
 	case protocol.ResultCompleted:
 		if err := t.artifactGranted(d); err != nil {
-			return false, err
+			return a, false, err
 		}
-		rows, err = t.exec(`UPDATE analyses SET status = 'delivered', result_id = $3, result = $4, artifact_key = $5, artifact_size = $6,
-			artifact_sha256 = $7, error_code = '', error_message = '', lease_until = 0, updated_at = $8, settled_at = $8
-			WHERE id = $1 AND `+completedCounts,
-			d.AnalysisID, d.Epoch, p.WebhookID, p.Body, d.Artifact.Key, d.Artifact.Size, d.Artifact.SHA256, millis(t.now))
+		query = `UPDATE analyses SET status = 'delivered', result_id = $4, result = $5, artifact_key = $6, artifact_size = $7,
+			artifact_sha256 = $8, error_code = '', error_message = '', lease_until = 0, updated_at = $3, settled_at = $3
+			WHERE id = $1 AND ` + completedCounts
+		args = append(args, p.WebhookID, p.Body, d.Artifact.Key, d.Artifact.Size, d.Artifact.SHA256)
 	case protocol.ResultFailed:
-		rows, err = t.exec(`UPDATE analyses SET status = 'failed', result_id = $3, result = $4, error_code = $5, error_message = $6,
-			lease_until = 0, updated_at = $7, settled_at = $7 WHERE id = $1 AND `+othersCount,
-			d.AnalysisID, d.Epoch, p.WebhookID, p.Body, string(d.Error.Code), d.Error.Message, millis(t.now))
+		query = `UPDATE analyses SET status = 'failed', result_id = $4, result = $5, error_code = $6, error_message = $7,
+			lease_until = 0, updated_at = $3, settled_at = $3 WHERE id = $1 AND ` + othersCount
+		args = append(args, p.WebhookID, p.Body, string(d.Error.Code), d.Error.Message)
 	case protocol.ResultInterrupted:
-		rows, err = t.exec(`UPDATE analyses SET status = 'queued', lease_until = 0, updated_at = $3 WHERE id = $1 AND `+othersCount,
-			d.AnalysisID, d.Epoch, millis(t.now))
+		query = `UPDATE analyses SET status = 'queued', lease_until = 0, updated_at = $3 WHERE id = $1 AND ` + othersCount
 	default:
-		err = fmt.Errorf("result type %q", p.Result.Type)
+		return a, false, fmt.Errorf("result type %q", p.Result.Type)
+	}
+	err := t.row(query+` RETURNING status, round`, args...).Scan(&a.Status, &a.Round)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, false, nil
 	}
 
-	return rows == 1, err
+	return a, err == nil, err
 }
 
 // artifactGranted is ErrUnissued unless a PUT of exactly this artifact was allowed for this analysis, in any epoch.
@@ -109,21 +117,18 @@ func (t *tx) artifactGranted(d protocol.ResultData) error {
 	return err
 }
 
-// verdict writes what follows from the decision and reads the analysis back.
-func (t *tx) verdict(p ResultPost, h Holder, counts bool) (Verdict, error) {
+// verdict reads what was decided before a result that does not count, and notes it.
+func (t *tx) verdict(p ResultPost, h Holder) (Verdict, error) {
 	a, err := t.analysis(p.Result.Data.AnalysisID)
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Verdict{Decision: DecisionAccepted, Status: a.Status}
+	v := Verdict{Status: a.Status}
 	e := Event{AnalysisID: a.ID, Epoch: p.Result.Data.Epoch, Holder: h}
-	switch {
-	case counts:
-		return v, t.resultCounted(p, a, e)
-	case a.Status.Terminal():
+	if a.Status.Terminal() {
 		v.Decision, e.Kind = DecisionConceded, EventResultConceded
 		e.Detail = fmt.Sprintf("%s; the analysis was %s already", p.Result.Type, a.Status)
-	default:
+	} else {
 		v.Decision, e.Kind = DecisionSuperseded, EventResultSuperseded
 		e.Detail = fmt.Sprintf("%s; epoch %d goes on", p.Result.Type, a.Epoch)
 	}
@@ -131,7 +136,9 @@ func (t *tx) verdict(p ResultPost, h Holder, counts bool) (Verdict, error) {
 	return v, t.event(e)
 }
 
-func (t *tx) resultCounted(p ResultPost, a Analysis, e Event) error {
+// resultCounted writes what follows from a result that counts.
+func (t *tx) resultCounted(p ResultPost, a Analysis, h Holder) error {
+	e := Event{AnalysisID: a.ID, Epoch: p.Result.Data.Epoch, Holder: h}
 	switch p.Result.Type {
 	case protocol.ResultCompleted:
 		e.Kind = EventDelivered

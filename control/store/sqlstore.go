@@ -23,6 +23,9 @@ type sqlStore struct {
 	sizeOf    string
 	transient func(error) bool
 	counts    ledgerCounts
+	together  *together
+	// statements is nil where the driver keeps them.
+	statements *statements
 }
 
 var _ Store = (*sqlStore)(nil)
@@ -32,6 +35,9 @@ func (s *sqlStore) Ping(ctx context.Context) error { return s.reader.PingContext
 
 // Close gives the connections back.
 func (s *sqlStore) Close() error {
+	if s.statements != nil {
+		s.statements.close()
+	}
 	if s.reader == s.writer {
 		return s.writer.Close()
 	}
@@ -45,19 +51,14 @@ type tx struct {
 	ctx       context.Context
 	now       time.Time
 	forUpdate string
+	prepared  *statements
 	// asked are the effects that the ledger was asked for, and whether they happened.
 	asked []ledgerAnswer
 }
 
 // write runs fn in a transaction and commits it if fn returns nil.
 func (s *sqlStore) write(ctx context.Context, op string, fn func(t *tx) error) error {
-	var err error
-	for range txTries {
-		if err = s.writeOnce(ctx, fn); err == nil || !s.transient(err) {
-			break
-		}
-	}
-	if err != nil {
+	if err := s.writeAgain(ctx, fn); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 
@@ -65,11 +66,16 @@ func (s *sqlStore) write(ctx context.Context, op string, fn func(t *tx) error) e
 }
 
 func (s *sqlStore) writeOnce(ctx context.Context, fn func(t *tx) error) error {
+	if s.statements != nil {
+		if err := s.statements.prepare(ctx, s.writer); err != nil {
+			return err
+		}
+	}
 	t, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	in := &tx{Tx: t, ctx: ctx, now: s.now(), forUpdate: s.forUpdate}
+	in := &tx{Tx: t, ctx: ctx, now: s.now(), forUpdate: s.forUpdate, prepared: s.statements}
 	if err := fn(in); err != nil {
 		// The error of the rollback says nothing that fn's error does not say better.
 		_ = t.Rollback()
@@ -87,7 +93,13 @@ func (s *sqlStore) writeOnce(ctx context.Context, fn func(t *tx) error) error {
 
 // exec runs a statement and returns how many rows it touched.
 func (t *tx) exec(query string, args ...any) (int64, error) {
-	r, err := t.ExecContext(t.ctx, query, args...)
+	var r sql.Result
+	var err error
+	if s := t.statement(query); s != nil {
+		r, err = s.ExecContext(t.ctx, args...)
+	} else {
+		r, err = t.ExecContext(t.ctx, query, args...)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +115,26 @@ func (t *tx) run(query string, args ...any) error {
 }
 
 // row reads one row, for update if the transaction is going to decide on it.
-func (t *tx) row(query string, args ...any) *sql.Row { return t.QueryRowContext(t.ctx, query, args...) }
+func (t *tx) row(query string, args ...any) *sql.Row {
+	if s := t.statement(query); s != nil {
+		return s.QueryRowContext(t.ctx, args...)
+	}
+
+	return t.QueryRowContext(t.ctx, query, args...)
+}
+
+// statement is the prepared form of the query, or nil.
+func (t *tx) statement(query string) *sql.Stmt {
+	if t.prepared == nil {
+		return nil
+	}
+	s := t.prepared.get(query)
+	if s == nil {
+		return nil
+	}
+
+	return t.StmtContext(t.ctx, s)
+}
 
 // millis and fromMillis are the tables' form of time; 0 is the zero time.
 func millis(t time.Time) int64 {
