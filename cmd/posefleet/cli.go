@@ -31,6 +31,7 @@ type cli struct {
 	Demo        demoCmd        `cmd:"" help:"Run everything on this machine and show one real analysis."`
 	Enqueue     enqueueCmd     `cmd:"" help:"Add claim-check jobs to the queue."`
 	Queue       queueCmd       `cmd:"" help:"Look at a queue and steer it."`
+	Backup      backupCmd      `cmd:"" help:"Copy the control plane's SQLite database while it is in use."`
 	Ledger      ledgerCmd      `cmd:"" help:"The idempotency ledger: its study."`
 	Doctor      doctorCmd      `cmd:"" help:"Check a deployment and say what is wrong and how to mend it."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker whether it is healthy; for a container's health check."`
@@ -109,7 +110,7 @@ func execute(args []string, h *host) (err error) {
 }
 
 func newCLI() *cli {
-	return &cli{Worker: newWorkerCmd(), Control: newControlCmd(), Enqueue: newEnqueueCmd(), Queue: newQueueCmd(), Doctor: newDoctorCmd()}
+	return &cli{Worker: newWorkerCmd(), Control: newControlCmd(), Backup: newBackupCmd(), Enqueue: newEnqueueCmd(), Queue: newQueueCmd(), Doctor: newDoctorCmd()}
 }
 
 // environMap turns NAME=value lines into a map; the last one of a name counts.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,6 +57,9 @@ func TestExitCodes(t *testing.T) {
 		{"port taken", good, []string{"worker", "--admin-listen=256.0.0.1:1"}, 2, "--admin-listen is no address"},
 		{"bad id", nil, []string{"enqueue", "an_1", "a b"}, 2, `id "a b"`},
 		{"bad redis", nil, []string{"enqueue", "an_1", "--redis-url=x"}, 2, "--redis-url"},
+		{"backup of Postgres", []string{"POSEFLEET_DATABASE_URL=postgres://u:secret@h/db"}, []string{"backup", "copy.db"}, 2, "pg_dump"},
+		{"backup of nothing", nil, []string{"backup", "--database-url=sqlite:/nowhere/at/all.db", filepath.Join(t.TempDir(), "copy.db")}, 1, "back up"},
+		{"backup to nowhere", nil, []string{"backup"}, 2, "<path>"},
 		{"health of nobody", nil, []string{"healthcheck", "--admin-listen=127.0.0.1:1"}, 1, "no answer"},
 		{"health at no address", nil, []string{"healthcheck", "--admin-listen=x"}, 2, "--admin-listen is no address"},
 	}

@@ -90,6 +90,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	poll, sweep := time.NewTicker(p.cfg.Poll), time.NewTicker(sweepInterval)
 	defer poll.Stop()
 	defer sweep.Stop()
+	p.Sweep(ctx) // after a restore there may be runs of which nothing is kept
 	for {
 		select {
 		case <-ctx.Done():
