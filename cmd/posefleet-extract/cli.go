@@ -53,11 +53,16 @@ const (
 
 	clipText = `Finds people and their body points in a video clip.
 
-Other commands: serve (the extractor process of a worker), models (list, check, explain), version. Each has --help.
+Other commands: export (a stored document in another format), serve (the extractor process of a worker), models (list, check, explain), version. Each
+has --help.
 
 ` + exits + `
 
 Limits: POSEFLEET_MAX_SIDE (8192 pixels), POSEFLEET_MAX_PIXELS (36000000), POSEFLEET_MAX_DURATION (30m).`
+
+	exportText = `Writes a clip of a stored pose document in another format, without looking at the clip again.
+
+` + exits
 
 	modelsText = `Lists the models that can be asked for, checks that they can be used, or explains one.
 
@@ -76,6 +81,8 @@ func commandOf(args []string) (command, []string) {
 		switch args[0] {
 		case "serve":
 			return command{programName + " serve", serveText, &serveCommand{}}, args[1:]
+		case "export":
+			return command{programName + " export", exportText, &exportCommand{}}, args[1:]
 		case "models":
 			return command{programName + " models", modelsText, &modelsCommand{}}, args[1:]
 		case "version", "--version":
@@ -126,6 +133,8 @@ func (c command) run(ctx context.Context, s streams) error {
 		return f.Run(ctx, s)
 	case *serveCommand:
 		return f.Run(ctx, s)
+	case *exportCommand:
+		return f.Run(s)
 	case *modelsCommand:
 		return f.Run(ctx, s)
 	case *versionCommand:

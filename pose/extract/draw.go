@@ -89,9 +89,26 @@ func (p *painter) person(img *gocv.Mat, person pose.Person) {
 	if person.Track == p.athlete {
 		label += " athlete"
 	}
-	corner := p.at(pose.Keypoint{X: person.Box.X, Y: person.Box.Y})
-	p.text(img, label, image.Pt(corner.X, max(12*p.unit, corner.Y-4*p.unit)))
+	p.text(img, label, p.place(img, label, person))
 }
+
+// place is where a label goes: above the body, beside it where the picture's edge is near, and always whole in the picture.
+func (p *painter) place(img *gocv.Mat, label string, person pose.Person) image.Point {
+	box := person.Box
+	low, high := p.at(pose.Keypoint{X: box.X, Y: box.Y}), p.at(pose.Keypoint{X: box.X + box.W, Y: box.Y + box.H})
+	size := gocv.GetTextSize(label, overlayFont, p.textSize(), p.unit+1)
+	at := image.Pt((low.X+high.X-size.X)/2, low.Y-4*p.unit)
+	if at.Y < size.Y+p.unit {
+		at = image.Pt(high.X+4*p.unit, size.Y+p.unit)
+		if at.X+size.X > img.Cols() {
+			at.X = low.X - 4*p.unit - size.X
+		}
+	}
+	return image.Pt(max(0, min(at.X, img.Cols()-size.X-1)), max(size.Y, min(at.Y, img.Rows()-p.unit-1)))
+}
+
+// textSize is the size of the font.
+func (p *painter) textSize() float64 { return 0.35 * float64(p.unit) }
 
 func shown(k pose.Keypoint) bool { return k.Found && k.Score >= drawScore }
 
@@ -120,7 +137,7 @@ func (p *painter) at(k pose.Keypoint) image.Point {
 }
 
 func (p *painter) text(img *gocv.Mat, text string, at image.Point) {
-	size := 0.35 * float64(p.unit)
+	size := p.textSize()
 	gocv.PutText(img, text, at.Add(image.Pt(1, 1)), overlayFont, size, shadeColour, p.unit+1)
 	gocv.PutText(img, text, at, overlayFont, size, textColour, max(1, p.unit/2))
 }

@@ -57,7 +57,7 @@ func Probe(ctx context.Context, path string, c Config) (*Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("probe: %w", err)
 	}
-	out, err := runProbe(ctx, path, c)
+	out, err := runProbe(ctx, path, head, c)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ type probeStream struct {
 	} `json:"side_data_list"`
 }
 
-func runProbe(ctx context.Context, path string, c Config) (*probeOutput, error) {
+func runProbe(ctx context.Context, path string, head []byte, c Config) (*probeOutput, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errors.New("ffprobe took too long"))
 	defer cancel()
 	args := append([]string{
@@ -108,7 +108,7 @@ func runProbe(ctx context.Context, path string, c Config) (*probeOutput, error) 
 		return nil, fmt.Errorf("probe: %w", context.Cause(ctx))
 	}
 	if err != nil {
-		return nil, probeFault(err, stderr, path)
+		return nil, probeFault(err, stderr, path, head)
 	}
 	var out probeOutput
 	if err := json.Unmarshal(stdout, &out); err != nil {
@@ -143,15 +143,18 @@ func (b *bounded) Write(data []byte) (int, error) {
 }
 
 // probeFault says why ffprobe refused a file. Only an exit code says something about the file.
-func probeFault(err error, stderr []byte, path string) error {
+func probeFault(err error, stderr []byte, path string, head []byte) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || exit.ExitCode() < 0 {
 		return fmt.Errorf("run ffprobe: %w", err)
 	}
 	text := string(stderr)
 	switch {
+	case strings.Contains(text, "moov atom not found") && isMP4(head):
+		return faultf(CodeInvalidMedia, "the upload broke off, or the file is damaged: there is no index (moov)")
 	case strings.Contains(text, "moov atom not found"):
-		return faultf(CodeInvalidMedia, "this is no video file, or the upload broke off: there is no index (moov)")
+		// The demuxer goes by the name; the bytes say something else.
+		return faultf(CodeInvalidMedia, "this is no video file")
 	case strings.Contains(text, "not on whitelist"), strings.Contains(text, "Format not on"):
 		return faultf(CodeInvalidMedia, "this is no video file, but something that refers to others")
 	}

@@ -69,3 +69,15 @@ func isWebM(head []byte) bool {
 	i := bytes.Index(head, []byte{0x42, 0x82})
 	return i >= 0 && len(head) >= i+7 && string(head[i+3:i+7]) == "webm"
 }
+
+// isMP4 reports whether a file starts with a box of MP4 and QuickTime files.
+func isMP4(head []byte) bool {
+	if len(head) < 8 {
+		return false
+	}
+	switch string(head[4:8]) {
+	case "ftyp", "moov", "mdat", "wide", "free", "skip", "pnot":
+		return true
+	}
+	return false
+}
