@@ -17,7 +17,8 @@ type demoCmd struct {
 
 // Help is shown below the usage line.
 func (demoCmd) Help() string {
-	return "Starts Redis, control plane and worker on this machine, takes each clip through them as a deployment would, prints what came of " +
+	return "Starts Redis and the control plane on this machine, which starts a worker for the first clip and ends it when there is nothing to do, " +
+		"takes each clip through them as a deployment would, prints what came of " +
 		"it and serves a page that plays the clip with the skeleton on it. Ctrl-C ends it, with exit code 0 once the results were shown and 1 before; nothing is left behind."
 }
 
@@ -31,7 +32,7 @@ func (c *demoCmd) Run(h *host) error {
 		level = slog.LevelInfo
 	}
 
-	err := demo.Run(ctx, c.Options, demo.Streams{Out: h.stdout, Log: slog.New(textHandler(h.stderr, level))})
+	err := demo.Run(ctx, c.Options, demo.Streams{Out: h.stdout, Log: slog.New(textHandler(h.stderr, level)), Err: h.stderr})
 
 	if _, ok := errors.AsType[*demo.ClipError](err); ok {
 		return &usageError{err: err}

@@ -20,6 +20,8 @@ type Options struct {
 type Streams struct {
 	Out io.Writer
 	Log *slog.Logger
+	// Err is where the workers, which are processes of their own, write their logs.
+	Err io.Writer
 }
 
 // NotDeliveredError says that some analysis has no result.

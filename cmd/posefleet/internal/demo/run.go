@@ -35,6 +35,7 @@ type demo struct {
 	queue queue.Options
 	jobs  *queue.Queue
 	api   *operator.Client
+	fleet *fleetWatcher
 }
 
 // clipID is the id of the one clip that each analysis of the demo has.
@@ -173,7 +174,7 @@ func (d *demo) analyseOne(ctx context.Context, c *clip) (*outcome, error) {
 
 	d.term.line("enqueued", "%s by %s", id, who)
 
-	w := &watcher{queue: d.jobs, term: d.term, id: id}
+	w := &watcher{queue: d.jobs, term: d.term, fleet: d.fleet, id: id}
 	if _, err := w.follow(ctx); err != nil {
 		return nil, err
 	}
@@ -219,6 +220,13 @@ func (d *demo) finish(ctx context.Context, outcomes []*outcome) error {
 
 	if !d.Once {
 		d.invite(outcomes)
+	}
+
+	if err := d.fleet.followToZero(ctx, d.Once); err != nil {
+		return d.explain(err)
+	}
+
+	if !d.Once {
 		<-ctx.Done()
 
 		if err := d.stack.err(); err != nil {

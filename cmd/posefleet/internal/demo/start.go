@@ -3,12 +3,13 @@ package demo
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,13 +20,10 @@ import (
 	"github.com/posefleet/posefleet/worker"
 )
 
-// readyLimit is how long the extractor may take to load its models; it needs about a second.
-const readyLimit = time.Minute
+// idleTime is how long the demo's fleet may have nothing to do before its worker ends: long enough to be seen, and not waited for.
+const idleTime = 3 * time.Second
 
-// errNotReady points to the log, which has the extractor's own words.
-var errNotReady = errors.New("the worker is not ready after a minute: the extractor does not start (see the lines above; run posefleet-extract --help)")
-
-// start starts Redis, control plane and worker, each once the one before it answers.
+// start starts Redis and the control plane, which starts a worker when there is work.
 func (d *demo) start(ctx context.Context) error {
 	secrets := map[string]string{"POSEFLEET_WORKER_SECRET": webhook.Generate(), "POSEFLEET_DOOR_SECRET": webhook.Generate()}
 
@@ -33,12 +31,7 @@ func (d *demo) start(ctx context.Context) error {
 		return err
 	}
 
-	server, err := d.startControl(ctx, secrets)
-	if err != nil {
-		return err
-	}
-
-	return d.startWorker(ctx, server, secrets)
+	return d.startControl(ctx, secrets)
 }
 
 // startRedis starts a server or makes room in the given one: a queue with a name of its own, which is cleared away at the end.
@@ -78,79 +71,86 @@ func (d *demo) startRedis(ctx context.Context) error {
 	return jobs.Ping(ctx)
 }
 
-func (d *demo) startControl(ctx context.Context, secrets map[string]string) (*control.Server, error) {
-	config, err := control.LoadConfig(d.environ(secrets, map[string]string{
-		"POSEFLEET_LISTEN":       d.Listen,
-		"POSEFLEET_DATABASE_URL": "sqlite:" + filepath.Join(d.dir, "posefleet.db"),
-		"POSEFLEET_STORAGE_URL":  "file:" + filepath.Join(d.dir, "storage"),
-	}))
-	if err != nil {
-		return nil, err
-	}
-
-	server, err := control.New(ctx, config, d.Log)
-	if err != nil {
-		return nil, err
-	}
-
-	d.stack.run(ctx, "control plane", server.Run)
-
-	d.api = &operator.Client{Base: "http://" + server.Addr()}
-	d.term.line("control", "control plane at %s (SQLite, file storage)", d.api.Base)
-
-	return server, nil
-}
-
-func (d *demo) startWorker(ctx context.Context, server *control.Server, secrets map[string]string) error {
-	host, _, err := net.SplitHostPort(server.Addr())
+// startControl starts the control plane, after a look whether a worker of it could work at all.
+func (d *demo) startControl(ctx context.Context, secrets map[string]string) error {
+	host, _, err := net.SplitHostPort(d.Listen)
 	if err != nil {
 		return fmt.Errorf("control plane's address: %w", err)
 	}
 
-	config, err := worker.LoadConfig(d.environ(secrets, map[string]string{
-		"POSEFLEET_CONTROL_URL":     d.api.Base,
-		"POSEFLEET_STORAGE_HOSTS":   host,
+	env := d.environ(secrets, map[string]string{
+		"POSEFLEET_LISTEN":          d.Listen,
+		"POSEFLEET_DATABASE_URL":    "sqlite:" + filepath.Join(d.dir, "posefleet.db"),
+		"POSEFLEET_STORAGE_URL":     "file:" + filepath.Join(d.dir, "storage"),
+		"POSEFLEET_STORAGE_HOSTS":   reachable(host),
 		"POSEFLEET_ALLOW_INSECURE":  "true",
-		"POSEFLEET_LISTEN":          "127.0.0.1:0",
-		"POSEFLEET_ADMIN_LISTEN":    "127.0.0.1:0",
 		"POSEFLEET_WORK_DIR":        filepath.Join(d.dir, "work"),
 		"POSEFLEET_TASK_PROTECTION": "off",
 		"POSEFLEET_DRAIN_TIMEOUT":   "1s",
-	}))
-	if err != nil {
-		return err
-	}
-
-	if err := tryExtractor(ctx, config.ExtractorCommand, config.ExtractorEnv, d.dir); err != nil {
-		return err
-	}
-
-	w, err := worker.New(config, d.Log)
-	if err != nil {
-		return err
-	}
-
-	// Drained, not cancelled: a worker that has nothing to do ends at once and in silence.
-	d.stack.run(ctx, "worker", func(ctx context.Context) error {
-		stop := context.AfterFunc(ctx, w.Drain)
-		defer stop()
-
-		return w.Run(context.WithoutCancel(ctx))
+		"POSEFLEET_LOG_FORMAT":      "text",
+		"POSEFLEET_LOG_LEVEL":       d.level(ctx).String(),
 	})
 
-	select {
-	case <-w.Ready():
-	case <-time.After(readyLimit):
-		return errNotReady
-	case <-d.stack.died:
-		return d.stack.err()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	slots, extractor, err := d.tryWorker(ctx, env)
+	if err != nil {
+		return err
 	}
 
-	d.term.line("worker", "%d slot(s), extractor %s", config.Slots, filepath.Base(config.ExtractorCommand[0]))
+	maps.Copy(env, map[string]string{
+		"POSEFLEET_FLEET": "local", "POSEFLEET_FLEET_INTERVAL": idleTime.String(), "POSEFLEET_FLEET_SLOTS": strconv.Itoa(slots),
+	})
+
+	config, err := control.LoadConfig(env)
+	if err != nil {
+		return err
+	}
+
+	config.WorkerOutput = d.Err
+
+	server, err := control.New(ctx, config, d.Log)
+	if err != nil {
+		return err
+	}
+
+	d.stack.run(ctx, "control plane", server.Run)
+
+	d.api, d.fleet = &operator.Client{Base: "http://" + server.Addr()}, &fleetWatcher{status: server.FleetStatus, term: d.term, since: time.Now()}
+	d.term.line("control", "control plane at %s (SQLite, file storage)", d.api.Base)
+	d.term.line("fleet", "no worker runs; the first analysis starts one (%d slot(s), extractor %s)", slots, extractor)
 
 	return nil
+}
+
+// level is what the parts log.
+func (d *demo) level(ctx context.Context) slog.Level {
+	if d.Log.Enabled(ctx, slog.LevelInfo) {
+		return slog.LevelInfo
+	}
+
+	return slog.LevelWarn
+}
+
+// reachable is the host that a worker of this machine finds the control plane at.
+func reachable(host string) string {
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		return "127.0.0.1"
+	}
+
+	return host
+}
+
+// tryWorker checks the configuration of the workers to come, and that their extractor starts: a worker would try again and again.
+func (d *demo) tryWorker(ctx context.Context, env map[string]string) (slots int, extractor string, err error) {
+	own := maps.Clone(env)
+	own["POSEFLEET_CONTROL_URL"] = "http://127.0.0.1" // of no matter here
+	own["POSEFLEET_LISTEN"], own["POSEFLEET_ADMIN_LISTEN"] = "127.0.0.1:0", "127.0.0.1:0"
+
+	config, err := worker.LoadConfig(own)
+	if err != nil {
+		return 0, "", err
+	}
+
+	return config.Slots, filepath.Base(config.ExtractorCommand[0]), tryExtractor(ctx, config.ExtractorCommand, config.ExtractorEnv, d.dir)
 }
 
 // environ is the whole configuration of a part: the run's own settings, and of the real environment only where things are.

@@ -17,6 +17,7 @@ const watchInterval = 150 * time.Millisecond
 type watcher struct {
 	queue *queue.Queue
 	term  *terminal
+	fleet *fleetWatcher
 	id    string
 
 	shown   int // log lines that were printed
@@ -29,6 +30,10 @@ func (w *watcher) follow(ctx context.Context) (*queue.Job, error) {
 	defer tick.Stop()
 
 	for {
+		if err := w.fleet.look(ctx); err != nil {
+			return nil, err
+		}
+
 		job, err := w.look(ctx)
 		if err != nil || !job.FinishedOn.IsZero() {
 			w.term.clear()
