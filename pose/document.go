@@ -115,6 +115,19 @@ type Media struct {
 	SizeChanges int `json:"sizeChanges"`
 	// Cuts are the times in ms of the first frames after hard cuts. No track crosses a cut.
 	Cuts []float64 `json:"cuts,omitempty"`
+	// Ramps are where frames begin to be differently far apart for good: slow motion begins or ends there, or the camera changed its rate.
+	// Nothing is smoothed across one.
+	Ramps []Ramp `json:"ramps,omitempty"`
+}
+
+// Ramp is a change of the frame rate inside a clip. How the speed of the movement changes with it is not known: where each captured frame
+// is shown, it goes with the rate.
+type Ramp struct {
+	// T is the time in ms of the last frame before the change.
+	T float64 `json:"t"`
+	// From and To are frames per second of the clip before and after it.
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
 }
 
 // FPS are the frame rates of a clip in frames per second; nil where unknown.

@@ -251,6 +251,11 @@ func (m Media) rounded() Media {
 		cuts = append(cuts, round(c, timeDecimals))
 	}
 	m.Cuts = cuts
+	ramps := make([]Ramp, 0, len(m.Ramps))
+	for _, r := range m.Ramps {
+		ramps = append(ramps, Ramp{round(r.T, timeDecimals), round(r.From, 4), round(r.To, 4)})
+	}
+	m.Ramps = ramps
 	return m
 }
 

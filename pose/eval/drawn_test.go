@@ -156,6 +156,9 @@ func compareDrawn(t *testing.T, name string, c *clip, truth []synth.Truth, times
 	if len(c.frames) != len(truth) || c.Athlete == nil || !c.Media.VariableRate {
 		t.Fatalf("%s: %d frames of %d, athlete %v, variable rate %v", name, len(c.frames), len(truth), c.Athlete, c.Media.VariableRate)
 	}
+	if r := c.Media.Ramps; len(r) != 1 || math.Abs(r[0].T-480) > 1 || math.Abs(r[0].From-50) > 0.1 || math.Abs(r[0].To-20) > 0.1 {
+		t.Errorf("%s: changes of speed %v, want one at 480 ms from 50 to 20 frames a second", name, r)
+	}
 	var off []float64
 	for i, f := range c.frames {
 		if math.Abs(f.T-times[i]) > 1 {

@@ -238,7 +238,7 @@ func (p *pass) finish(id string, info *media.Info, params protocol.Params) *Clip
 	c := &Clip{Info: info, Name: baseName(info.Path), spool: p.spool, names: p.names()}
 	c.ID = id
 	c.Media = p.pump.reader.Media()
-	c.Media.Cuts = p.cutAt
+	c.Media.Cuts, c.Media.Ramps = p.cutAt, p.rampAt
 	if params.CaptureFPS > 0 {
 		c.Media.FPS.Capture = &params.CaptureFPS
 	}

@@ -21,6 +21,8 @@ type pass struct {
 	tracker pose.Tracker
 	cuts    cutFinder
 	cutAt   []float64
+	ramps   rampFinder
+	rampAt  []pose.Ramp
 	chooser pose.Chooser
 	counts  map[int]*trackCount
 	frames  int
@@ -69,6 +71,9 @@ func (p *pass) run(ctx context.Context, progress func(frames int, t float64)) er
 }
 
 func (p *pass) frame(ctx context.Context, pic *picture) error {
+	if ramp, ok := p.ramps.add(pic.T); ok {
+		p.rampAt = append(p.rampAt, ramp)
+	}
 	cut := p.cuts.sees(pic.pixels, p.pump.reader.Width, p.pump.reader.Height)
 	if pic.motion = &p.cuts.motion; cut || p.frames == 0 {
 		pic.motion = nil

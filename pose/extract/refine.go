@@ -2,6 +2,7 @@ package extract
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/posefleet/posefleet/pose"
 	"github.com/posefleet/posefleet/pose/angles"
@@ -13,8 +14,12 @@ import (
 // frames.
 func Refine(s pose.Source) (pose.Source, error) {
 	scale, rate := signal.Clock(s.Clip.Media.FPS)
-	cuts := s.Clip.Media.Cuts
-	config := signal.Config{Skeleton: s.Skeleton, TimeScale: scale, Rate: rate, Breaks: cuts}
+	breaks := slices.Clone(s.Clip.Media.Cuts)
+	for _, r := range s.Clip.Media.Ramps {
+		breaks = append(breaks, r.T)
+	}
+	slices.Sort(breaks)
+	config := signal.Config{Skeleton: s.Skeleton, TimeScale: scale, Rate: rate, Breaks: breaks}
 	filter, err := signal.New(config)
 	if err != nil {
 		return s, err
@@ -22,7 +27,7 @@ func Refine(s pose.Source) (pose.Source, error) {
 	described := config.Describe()
 	described.Angles = angles.Defs(s.Skeleton)
 	described.TimeScale, described.Rate = rounded(scale, 6), rounded(rate, 4)
-	meter := angles.Config{Skeleton: s.Skeleton, TimeScale: scale, Rate: rate, Breaks: cuts}
+	meter := angles.Config{Skeleton: s.Skeleton, TimeScale: scale, Rate: rate, Breaks: breaks}
 	raw := s.Frames
 	s.Clip.Signal = &described
 	s.Frames = func() iter.Seq2[pose.Frame, error] { return angles.Frames(meter, filter.Frames(raw())) }

@@ -93,6 +93,9 @@ func Page(s pose.Source, model pose.ModelInfo) report.Page {
 	if len(m.Cuts) > 0 {
 		p.Facts = append(p.Facts, report.Fact{Name: "Cuts", Value: strconv.Itoa(len(m.Cuts))})
 	}
+	for _, r := range m.Ramps {
+		p.Facts = append(p.Facts, report.Fact{Name: "Change of speed", Value: fmt.Sprintf("at %.2f s from %.4g to %.4g frames a second", r.T/1000, r.From, r.To)})
+	}
 	if m.Partial {
 		p.Facts = append(p.Facts, report.Fact{Name: "Damage", Value: "the clip is damaged or cut off: frames are missing"})
 	}

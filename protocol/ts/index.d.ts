@@ -727,6 +727,24 @@ export interface ClipMedia {
    * Times in ms of the first frames after hard cuts.
    */
   cuts?: number[];
+  /**
+   * Changes of the frame rate inside the clip: slow motion begins or ends there.
+   */
+  ramps?: {
+    /**
+     * Time in ms of the last frame before the change.
+     */
+    t: number;
+    /**
+     * Frames per second of the clip before it.
+     */
+    from: number;
+    /**
+     * Frames per second of the clip after it.
+     */
+    to: number;
+    [k: string]: unknown;
+  }[];
   [k: string]: unknown;
 }
 export interface FrameRates {

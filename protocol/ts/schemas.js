@@ -1014,6 +1014,35 @@ exports.schemas = {
                     "minimum": 0
                   },
                   "description": "Times in ms of the first frames after hard cuts."
+                },
+                "ramps": {
+                  "type": "array",
+                  "items": {
+                    "type": "object",
+                    "properties": {
+                      "t": {
+                        "type": "number",
+                        "minimum": 0,
+                        "description": "Time in ms of the last frame before the change."
+                      },
+                      "from": {
+                        "type": "number",
+                        "minimum": 0,
+                        "description": "Frames per second of the clip before it."
+                      },
+                      "to": {
+                        "type": "number",
+                        "minimum": 0,
+                        "description": "Frames per second of the clip after it."
+                      }
+                    },
+                    "required": [
+                      "t",
+                      "from",
+                      "to"
+                    ]
+                  },
+                  "description": "Changes of the frame rate inside the clip: slow motion begins or ends there."
                 }
               },
               "required": [
