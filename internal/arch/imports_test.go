@@ -55,6 +55,7 @@ func arrows() []arrow {
 		{"pose/eval/...", []string{"pose/...", "protocol/...", "internal/..."}},
 		{"pose/extract/...", []string{"pose/...", "protocol/...", "internal/..."}},
 		{"worker/...", []string{"worker/...", "queue/...", "claimcheck/...", "protocol/...", "internal/..."}},
+		{"control/fleet/...", []string{"control/fleet/...", "control/store/...", "internal/..."}},
 		{"control/...", []string{"control/...", "queue/...", "claimcheck/...", "protocol/...", "internal/..."}},
 		{"conformance/...", []string{anything}},
 		{"internal/...", []string{"protocol/...", "internal/..."}},
