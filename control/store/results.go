@@ -14,12 +14,20 @@ import (
 // passed protocol.Result.Validate.
 func (s *sqlStore) RecordResult(ctx context.Context, p ResultPost) (Verdict, error) {
 	var v Verdict
-	err := s.writeTogether(ctx, "record result", func(t *tx) error {
+	const op = "record result"
+	record := func(t *tx) error {
 		var err error
 		v, err = t.recordResult(p)
 
 		return err
-	})
+	}
+	if p.Result.Type != protocol.ResultCompleted {
+		// A refund locks the account's row: shared transactions with several refunds each might wait for each other.
+		err := s.write(ctx, op, record)
+
+		return v, err
+	}
+	err := s.writeTogether(ctx, op, p.WebhookID, record)
 
 	return v, err
 }

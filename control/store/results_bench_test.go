@@ -28,7 +28,7 @@ func results(b *testing.B, s store.Store, prefix string, n int) []store.ResultPo
 					return
 				}
 				var err error
-				if posts[i], err = underWay(b.Context(), s, fmt.Sprintf("%s_%d", prefix, i)); err != nil {
+				if posts[i], err = underWay(b.Context(), s, fmt.Sprintf("%s_%d", prefix, i), store.RunFollowed); err != nil {
 					b.Error(err)
 
 					return
@@ -41,12 +41,13 @@ func results(b *testing.B, s store.Store, prefix string, n int) []store.ResultPo
 	return posts
 }
 
-func underWay(ctx context.Context, s store.Store, id string) (store.ResultPost, error) {
+// underWay makes an analysis that a worker has done its work on, and the result that it posts.
+func underWay(ctx context.Context, s store.Store, id string, run store.RunReason) (store.ResultPost, error) {
 	n := storetest.NewAnalysis(id)
 	if _, _, err := s.CreateAnalysis(ctx, n); err != nil {
 		return store.ResultPost{}, err
 	}
-	if _, err := s.Submit(ctx, store.Submission{ID: id, Clips: n.Clips, Run: store.RunFollowed}); err != nil {
+	if _, err := s.Submit(ctx, store.Submission{ID: id, Clips: n.Clips, Run: run}); err != nil {
 		return store.ResultPost{}, err
 	}
 	g, err := s.Redeem(ctx, id, storetest.QueueHolder("w1", id, 1), storetest.Lease)

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -30,6 +32,7 @@ type together struct {
 // member is a write that waits.
 type member struct {
 	ctx  context.Context //nolint:containedctx // of a call that is waiting for the end
+	key  string
 	fn   func(*tx) error
 	done chan error
 }
@@ -49,16 +52,19 @@ func (g *together) take() []*member {
 	n := min(len(g.waiting), togetherMost)
 	batch := g.waiting[:n:n]
 	g.waiting = g.waiting[n:]
+	// Transactions that take their rows in the same order do not wait for each other in a circle.
+	slices.SortStableFunc(batch, func(a, b *member) int { return cmp.Compare(a.key, b.key) })
 
 	return batch
 }
 
-// writeTogether is write for what comes often. Its caller may cancel until its turn has come; after that it hears the outcome.
-func (s *sqlStore) writeTogether(ctx context.Context, op string, fn func(t *tx) error) error {
+// writeTogether is write for what comes often; key names the rows that fn is going to lock. Its caller may cancel until its turn has come;
+// after that it hears the outcome.
+func (s *sqlStore) writeTogether(ctx context.Context, op, key string, fn func(t *tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	m := &member{ctx: ctx, fn: fn, done: make(chan error, 1)}
+	m := &member{ctx: ctx, key: key, fn: fn, done: make(chan error, 1)}
 	s.together.add(m)
 	for {
 		select {
