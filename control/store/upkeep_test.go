@@ -33,9 +33,9 @@ func TestQueryPlans(t *testing.T) {
 	}
 }
 
-func explain(t *testing.T, s *sqlStore, query string) string {
+func explain(t *testing.T, s *sqlStore, query string, args ...any) string {
 	t.Helper()
-	rows, err := s.reader.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query)
+	rows, err := s.reader.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
