@@ -3,6 +3,7 @@ package worker_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posefleet/posefleet/internal/nettest"
 	"github.com/posefleet/posefleet/internal/wait"
@@ -91,4 +92,26 @@ func (b *bench) checkRecovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.awaitState("an_orphan", queue.StateCompleted)
+}
+
+// TestSecondsOfLatency: a network on which each answer takes two seconds and more costs time and nothing else.
+func TestSecondsOfLatency(t *testing.T) {
+	t.Parallel()
+	const oneWay = 1100 * time.Millisecond
+	b := newBench(t, true)
+	line := nettest.Start(t, b.redis.Addr)
+	w := b.start("REDIS_URL", "redis://"+line.Addr(), "LOCK_DURATION", "30s")
+	line.Delay(oneWay)
+	b.plane.Add("an_1", "slow 1s")
+	b.add("an_1", 1)
+	if j := b.awaitState("an_1", queue.StateCompleted); j.AttemptsStarted != 1 {
+		t.Errorf("%d starts", j.AttemptsStarted)
+	}
+	if n := len(b.plane.Calls("get", "an_1")); n != 1 {
+		t.Errorf("%d downloads", n)
+	}
+	if n := w.metric(`posefleet_jobs_total{outcome="lost_lock",source="queue"}`); n != 0 {
+		t.Error("a lock was lost")
+	}
+	line.Heal()
 }
