@@ -374,7 +374,7 @@ func (d *drill) recovered(m *member, healed time.Time) (time.Duration, error) {
 func (d *drill) probeAfter(l *ledger) {
 	ids := []string{"probe-1", "probe-2", "probe-3"}
 	for _, id := range ids {
-		d.sys.prepare(id, d.sys.textClip(), nil)
+		d.sys.prepare(id, d.film, wishes())
 		d.sys.add(id, 1)
 	}
 

@@ -187,13 +187,22 @@ func (l *load) handOver(ctx context.Context, id string, c clip) bool {
 	return false
 }
 
+// wishes are what the analyses ask for: of the real extractor the fastest model.
+func wishes() *protocol.Params {
+	if *drillReal {
+		return &protocol.Params{Model: "lite"}
+	}
+
+	return nil
+}
+
 // hand takes one analysis all the way into the fleet. It may be called again after any error.
 func (l *load) hand(ctx context.Context, id string, c clip) error {
 	api, size, sum := l.drill.sys.api, size(c.path), sha256.Sum256(l.drill.clip)
 
 	created, err := api.Create(ctx, id, []operator.Clip{{
 		ID: "c1", Name: filepath.Base(c.path), Size: size, SHA256: hex.EncodeToString(sum[:]), ContentType: "video/mp4",
-	}}, nil)
+	}}, wishes())
 	if err != nil {
 		return err
 	}

@@ -56,11 +56,17 @@ func shortDrill() drillConfig {
 // longDrill goes on with its faults until every job was handed over. Doors: a worker that dies with a job of its HTTP door leaves it to the
 // control plane, which waits for the lease's end first; hence the long time to settle.
 func longDrill() drillConfig {
-	return drillConfig{
+	cfg := drillConfig{
 		seed: *drillSeed, jobs: *drillJobs, backlog: 120, events: 100000, gap: 3 * time.Second, slots: 3, work: 500 * time.Millisecond,
 		lock: 3 * time.Second, stalled: 1500 * time.Millisecond, drain: 5 * time.Second, door: true, settle: 5 * time.Minute,
 		recover: 35 * time.Second, // slots may all be waiting with results that were refused; such a wait has at most 30 s
 	}
+	if *drillReal {
+		// A job takes seconds of the whole machine: the faults are to find the fleet at work, and not each job several times.
+		cfg.backlog, cfg.slots, cfg.gap, cfg.recover = 6, 1, 8*time.Second, 2*time.Minute
+	}
+
+	return cfg
 }
 
 // drill is one run.
@@ -69,7 +75,8 @@ type drill struct {
 	cfg     drillConfig
 	sys     *system
 	redis   *redis.Client
-	clip    []byte
+	film    clip
+	clip    []byte // the film's content
 	journal string
 	members []*member
 	watch   *watch
@@ -155,7 +162,7 @@ func (d *drill) run() {
 		d.t.Fatal(err)
 	}
 
-	d.clip, d.begin = content, time.Now()
+	d.film, d.clip, d.begin = film, content, time.Now()
 	d.watch.start(ctx)
 	d.load = startLoad(ctx, d, film)
 
