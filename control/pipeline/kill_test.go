@@ -515,4 +515,3 @@ func (k *killing) want() effects {
 
 	return out
 }
-
