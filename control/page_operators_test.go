@@ -169,6 +169,27 @@ func (b *bundle) censuses(t *testing.T, n int) {
 	}
 }
 
+// scaled writes what a fleet's owner decided and saw a while ago.
+func (b *bundle) scaled(t *testing.T) {
+	t.Helper()
+	ago := b.clock.Now().Add(-20 * time.Minute)
+	s, err := store.Open(t.Context(), b.cfg.DatabaseURL, store.Options{Now: func() time.Time { return ago }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f, leads, err := s.FleetLead(t.Context(), "test", 0, time.Minute)
+	if err != nil || !leads {
+		t.Fatalf("%v %v", leads, err)
+	}
+	if err := s.FleetDecide(t.Context(), store.FleetDecision{Epoch: f.Epoch, Desired: 2, Reason: "demand"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.FleetSeen(t.Context(), store.FleetSighting{Epoch: f.Epoch, Running: 1, Ready: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The fleet's page draws what was counted, and follows the queue.
 func TestPageFleet(t *testing.T) {
 	t.Parallel()
@@ -176,20 +197,27 @@ func TestPageFleet(t *testing.T) {
 	redis := redistest.Start(t)
 	b := setup(t, func(c *control.Config) { c.RedisURL = redis.URL })
 	b.censuses(t, 40)
+	b.scaled(t)
 	b.submitted(t, "an_1")
 	got := look[struct {
 		Depth, Workers, Queued string
+		Desired, Running, Size string
 		Figures                []string
 		Span                   string
 	}](t, chrome, b.URL()+"/fleet?since=1h", `
 		await page.waitForFunction(() => document.querySelector('#live').innerText.includes('Queued'));
 		return { depth: await page.getAttribute('#depth path[data-series=waiting]', 'd'), workers: await page.getAttribute('#workers path[data-series=connected]', 'd'),
+			desired: await page.getAttribute('#size path[data-series=desired]', 'd'), running: await page.getAttribute('#size path[data-series=running]', 'd'),
+			size: await page.$$eval('.facts div', (all) => all.map((d) => d.innerText.replace(/\s+/g, ' ')).find((x) => x.startsWith('Fleet'))),
 			queued: await page.$$eval('.facts div', (all) => all.map((d) => d.innerText.replace(/\s+/g, ' ')).find((x) => x.startsWith('Queued'))),
 			figures: await page.$$eval('section:has(#depth) .figures tbody tr', (all) => all.map((tr) => [...tr.children].map((c) => c.innerText.trim()).join(' '))),
 			span: await page.inputValue('select[name=since]') };
 	`)
 	if strings.Count(got.Depth, "L") < 30 || strings.Count(got.Workers, "L") < 30 || got.Queued != "Queued 1" || len(got.Figures) != 3 || got.Span != "1h" ||
 		!strings.HasPrefix(got.Figures[0], "waiting ") || !strings.HasSuffix(got.Figures[0], " 0 6") {
+		t.Errorf("%+v", got)
+	}
+	if got.Size != "Fleet 1 running of 2 desired" || !strings.HasSuffix(got.Desired, "L720 8.0") || !strings.HasSuffix(got.Running, "L720 83.5") {
 		t.Errorf("%+v", got)
 	}
 }
