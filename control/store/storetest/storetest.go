@@ -183,9 +183,16 @@ func Artifact(l store.Lease) store.StoredArtifact {
 // Completed is a pose.completed of the lease, for whose artifact a PUT has been granted.
 func (b *Bundle) Completed(t *testing.T, l store.Lease) store.ResultPost {
 	t.Helper()
+
+	return b.CompletedBy(b.ctx, t, l)
+}
+
+// CompletedBy is Completed with a context of the caller's.
+func (b *Bundle) CompletedBy(ctx context.Context, t *testing.T, l store.Lease) store.ResultPost {
+	t.Helper()
 	art := Artifact(l)
-	if err := b.GrantArtifact(b.ctx, l, art); err != nil {
-		t.Fatal(err)
+	if err := b.GrantArtifact(ctx, l, art); err != nil {
+		t.Error(err)
 	}
 
 	return Post(l, protocol.ResultCompleted, func(d *protocol.ResultData) {
