@@ -74,7 +74,7 @@ func (f *finder) found(somebody bool) {
 	case somebody:
 		f.patience = hurry
 	case f.stirred:
-		f.patience = min(2*f.patience, 2*f.refresh)
+		f.patience = min(2*f.patience, f.refresh)
 	}
 	f.stirred = false
 }

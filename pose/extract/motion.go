@@ -59,8 +59,8 @@ func (m *motion) beyond(people []pose.Observation, size image.Point) image.Recta
 	if n < stirCells {
 		return image.Rectangle{}
 	}
-	// A moving person may stir a few cells only, and must fit with room around.
-	side := max(bounds.Dx()*3/2, bounds.Dy()*3/2, min(size.X, size.Y)/2)
+	// Often only the legs stir, and the whole person must fit with room around.
+	side := max(2*bounds.Dx(), 2*bounds.Dy(), min(size.X, size.Y)*3/4)
 	centre := bounds.Min.Add(bounds.Max).Div(2)
 	from := centre.Sub(image.Pt(side/2, side/2))
 	from.X, from.Y = min(max(from.X, 0), max(0, size.X-side)), min(max(from.Y, 0), max(0, size.Y-side))
