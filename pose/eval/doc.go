@@ -1,7 +1,8 @@
 // Package eval measures how good the poses are: on pictures and clips whose truth is known, on pictures and clips with nobody, and
 // on the files that others read wrongly. Run gives a [Report] of rows, each a figure with the bar that it is held to.
 //
-// Pictures and clips come from the media folder (see internal/need); what is absent is a row without a value, never a better one.
+// Pictures and clips come from the media folder (see internal/need); what is absent is a row without a value, never a better one. Pairs of
+// people and a bowler are drawn by pose/synth, with exact truth.
 // The program poseeval runs it; `go run ./cmd/dev eval` builds and starts that.
 //
 // # Measures
