@@ -45,6 +45,7 @@ type system struct {
 	queue        *queue.Queue
 	clips        int
 	logs         []*logLines // of all processes so far
+	controlEnv   extra       // settings of the control plane that differ
 }
 
 // newSystem starts Redis and the control plane. program is posefleet or a build of it that is wrong on purpose; redisArgs go to
@@ -94,7 +95,7 @@ func (s *system) startControl(program string) {
 func (s *system) launchControl(program, base string) string {
 	s.t.Helper()
 
-	s.control = startProcess(s.t, "control", map[string]string{
+	env := map[string]string{
 		"POSEFLEET_LISTEN":        strings.TrimPrefix(base, "http://"),
 		"POSEFLEET_PUBLIC_URL":    s.front.URL,
 		"POSEFLEET_REDIS_URL":     s.redis.URL,
@@ -102,7 +103,9 @@ func (s *system) launchControl(program, base string) string {
 		"POSEFLEET_DATABASE_URL":  "sqlite:" + filepath.Join(s.dir, "posefleet.db"),
 		"POSEFLEET_STORAGE_URL":   "file:" + filepath.Join(s.dir, "storage"),
 		"POSEFLEET_WORKER_SECRET": s.workerSecret,
-	}, program, "control")
+	}
+	maps.Copy(env, s.controlEnv)
+	s.control = startProcess(s.t, "control", env, program, "control")
 	s.logs = append(s.logs, s.control.log)
 	awaitHTTP(s.t, s.control, base+"/healthz")
 
