@@ -19,6 +19,8 @@ type Waker interface {
 }
 
 // Refusal is a reason why an analysis can't be worked on, for good.
+//
+//nolint:errname // what it is, in the words of who returns it; also kept with runs as their fault
 type Refusal struct {
 	Code    protocol.Code
 	Message string

@@ -41,8 +41,11 @@ type execution struct {
 // executions: the third is the first to be through; the second fails after that, and the last may find it done.
 func executions() [askedTimes]execution {
 	return [...]execution{
-		{work: 300 * time.Millisecond}, {work: 240 * time.Millisecond, fails: true}, {work: 90 * time.Millisecond},
-		{work: 200 * time.Millisecond}, {work: 180 * time.Millisecond, fails: true},
+		{work: 300 * time.Millisecond},
+		{work: 240 * time.Millisecond, fails: true},
+		{work: 90 * time.Millisecond},
+		{work: 200 * time.Millisecond},
+		{work: 180 * time.Millisecond, fails: true},
 	}
 }
 

@@ -254,7 +254,7 @@ func (k *killing) call(ctx context.Context, method, path string, header http.Hea
 // again starts the control plane after it was killed, for good.
 func (k *killing) again() error {
 	if k.killed {
-		return fmt.Errorf("the second process ended as well: %v", k.proc.Err())
+		return fmt.Errorf("the second process ended as well: %w", k.proc.Err())
 	}
 	k.killed = true
 
@@ -280,8 +280,11 @@ func (k *killing) try(ctx context.Context, method, path string, header http.Head
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode >= http.StatusInternalServerError {
-		return false, fmt.Errorf("%d %v", response.StatusCode, err)
+	if err != nil {
+		return false, err
+	}
+	if response.StatusCode >= http.StatusInternalServerError {
+		return false, fmt.Errorf("%s: %d %s", path, response.StatusCode, text)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return true, fmt.Errorf("%s: %d %s", path, response.StatusCode, text)

@@ -188,7 +188,7 @@ func (r *run) tries(ctx context.Context, id string, fn func() error) *Refusal {
 	for retry := 0; ; retry++ {
 		err := safely(fn)
 		if err == nil || ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end of the process is no refusal; the caller looks for it
 		}
 		if refusal, ok := errors.AsType[*Refusal](err); ok {
 			return refusal

@@ -95,7 +95,7 @@ func (s *sqlStore) writeOnce(ctx context.Context, fn func(t *tx) error) error {
 func (t *tx) exec(query string, args ...any) (int64, error) {
 	var r sql.Result
 	var err error
-	if s := t.statement(query); s != nil {
+	if s := t.statement(query); s != nil { //nolint:sqlclosecheck // the transaction's end closes it
 		r, err = s.ExecContext(t.ctx, args...)
 	} else {
 		r, err = t.ExecContext(t.ctx, query, args...)
@@ -116,7 +116,7 @@ func (t *tx) run(query string, args ...any) error {
 
 // row reads one row, for update if the transaction is going to decide on it.
 func (t *tx) row(query string, args ...any) *sql.Row {
-	if s := t.statement(query); s != nil {
+	if s := t.statement(query); s != nil { //nolint:sqlclosecheck // the transaction's end closes it
 		return s.QueryRowContext(t.ctx, args...)
 	}
 

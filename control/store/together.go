@@ -134,7 +134,7 @@ type statements struct {
 func (p *statements) prepare(ctx context.Context, db *sql.DB) error {
 	for _, query := range p.take() {
 		// Not under the lock: the connection may be in a transaction that asks for a statement.
-		s, err := db.PrepareContext(ctx, query)
+		s, err := db.PrepareContext(ctx, query) //nolint:sqlclosecheck // close does
 		if err != nil {
 			return err
 		}
