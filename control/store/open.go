@@ -146,9 +146,6 @@ func postgresConfig(databaseURL string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// lanes is how many shared transactions Postgres gets at once: one waits for the disk while the other is made.
-const lanes = 4
-
 func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore, error) {
 	config, err := postgresConfig(databaseURL)
 	if err != nil {
@@ -167,7 +164,7 @@ func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore
 	}
 
 	return &sqlStore{
-		together: newTogether(lanes), writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", byBytes: ` COLLATE "C"`,
+		writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", byBytes: ` COLLATE "C"`,
 		sizeOf: postgresSize, transient: postgresTransient,
 	}, nil
 }

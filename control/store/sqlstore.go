@@ -23,7 +23,9 @@ type sqlStore struct {
 	sizeOf    string
 	transient func(error) bool
 	counts    ledgerCounts
-	together  *together
+	// together is nil for Postgres, which writes the commits of several connections at once by itself; there, longer transactions only
+	// make each other wait.
+	together *together
 	// statements is nil where the driver keeps them.
 	statements *statements
 }
