@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,8 @@ import (
 // A line of one actor has one connection; closing it interrupts a call that blocks, which cancelling the call's context does not.
 type line struct {
 	open  func() redis.UniversalClient
-	grace time.Duration // how long calls on a replaced client may go on; 0: not at all
+	probe func() redis.UniversalClient // as open, for a look whether the server answers on a fresh connection; nil: calls are not watched
+	grace time.Duration                // how long calls on a replaced client may go on; 0: not at all
 
 	mu      sync.Mutex
 	client  redis.UniversalClient // nil: opened by the next get
@@ -30,7 +32,7 @@ type line struct {
 func newLine(base redis.UniversalOptions, p profile) *line {
 	p.pool = 1
 
-	return &line{open: func() redis.UniversalClient { return newClient(base, p) }}
+	return &line{open: func() redis.UniversalClient { return newClient(base, p) }, probe: prober(base)}
 }
 
 // dialedPool is the bound of a hub's connections where a Dialer makes them. It is never reached: a call that waits for a connection does
@@ -44,7 +46,7 @@ func newHub(base redis.UniversalOptions) *line {
 		p.pool = dialedPool
 	}
 
-	return &line{open: func() redis.UniversalClient { return newClient(base, p) }, grace: 2 * commandTimeout}
+	return &line{open: func() redis.UniversalClient { return newClient(base, p) }, grace: 2 * commandTimeout, probe: prober(base)}
 }
 
 // get is the client of the moment; after close it refuses all calls with redis.ErrClosed.
@@ -54,7 +56,7 @@ func (l *line) get() redis.UniversalClient {
 
 	if l.client == nil {
 		l.client = l.open()
-		l.client.AddHook(&replacer{line: l, client: l.client})
+		l.client.AddHook(&replacer{line: l, client: l.client, traffic: &traffic{}})
 
 		if l.closed {
 			_ = l.client.Close() // it has no connection yet
@@ -130,19 +132,27 @@ func (l *line) close() {
 
 // replacer watches the calls of one client.
 type replacer struct {
-	line   *line
-	client redis.UniversalClient
+	line    *line
+	client  redis.UniversalClient
+	traffic *traffic
 }
 
 // DialHook implements redis.Hook.
-func (*replacer) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+func (r *replacer) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err != nil || r.line.probe == nil {
+			return conn, err
+		}
+
+		return r.traffic.of(conn), nil
+	}
 }
 
 // ProcessHook implements redis.Hook.
 func (r *replacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
+		err := r.watched(blocks(cmd), func() error { return next(ctx, cmd) })
 		if letDown(err) {
 			r.line.replace(r.client)
 		}
@@ -154,7 +164,7 @@ func (r *replacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook implements redis.Hook.
 func (r *replacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
+		err := r.watched(slices.ContainsFunc(cmds, blocks), func() error { return next(ctx, cmds) })
 		if letDown(err) {
 			r.line.replace(r.client)
 		}
