@@ -39,7 +39,7 @@ func (d *dispatcher) dispatch(ctx context.Context, id string, reason store.Dispa
 		return err
 	}
 
-	return d.revive(ctx, id)
+	return d.revive(ctx, a)
 }
 
 func (d *dispatcher) add(ctx context.Context, id string) (queue.Added, error) {
@@ -49,17 +49,32 @@ func (d *dispatcher) add(ctx context.Context, id string) (queue.Added, error) {
 	return d.queue.Add(ctx, protocol.JobName, protocol.NewJobData(id), opts)
 }
 
-// revive makes a finished job of an earlier dispatch run again: the analysis came back from the HTTP door and is not
-// decided, so that whatever that job ended with was not its outcome.
-func (d *dispatcher) revive(ctx context.Context, id string) error {
-	state, err := d.queue.State(ctx, id)
-	if err != nil || (state != queue.StateFailed && state != queue.StateCompleted) {
+// endsSoon is when a job is looked at again that runs for a round that is over.
+const endsSoon = time.Second
+
+// revive makes a finished job of an earlier dispatch run again: the analysis came back from the HTTP door or to a person, and is not
+// decided, so that whatever that job ended with was not its outcome. A job that runs while nobody holds the analysis has either not redeemed
+// it yet, or has reported and not ended yet: which of them the next look tells.
+func (d *dispatcher) revive(ctx context.Context, a store.Analysis) error {
+	state, err := d.queue.State(ctx, a.ID)
+	if err != nil {
 		return err
 	}
-	err = d.queue.Retry(ctx, id)
+	switch state {
+	case queue.StateActive:
+		if a.Status == store.StatusProcessing || a.LeaseUntil.After(d.now()) {
+			return nil
+		}
+
+		return &laterError{after: endsSoon, why: "the job of an earlier round runs", alone: true}
+	case queue.StateFailed, queue.StateCompleted:
+	default:
+		return nil
+	}
+	err = d.queue.Retry(ctx, a.ID)
 	if errors.Is(err, queue.ErrNotInState) || errors.Is(err, queue.ErrJobNotFound) {
 		// Somebody else was faster, or removed it.
-		_, err = d.add(ctx, id)
+		_, err = d.add(ctx, a.ID)
 	}
 
 	return err

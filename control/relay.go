@@ -121,12 +121,14 @@ func (r *courier) pass(ctx context.Context) bool {
 type laterError struct {
 	after time.Duration
 	why   string
+	// alone: it says nothing about the other entries of its kind.
+	alone bool
 }
 
 // Error tells why.
 func (e *laterError) Error() string { return e.why }
 
-// entry carries out one intent and tells whether that worked. The entry goes only afterwards: an end in between repeats
+// entry carries out one intent and tells whether the next of its kind may follow. The entry goes only afterwards: an end in between repeats
 // the intent, which is harmless.
 func (r *courier) entry(ctx context.Context, e store.OutboxEntry) bool {
 	err := r.carry(ctx, e)
@@ -138,9 +140,9 @@ func (r *courier) entry(ctx context.Context, e store.OutboxEntry) bool {
 		return true
 	}
 	pause := min(retryFirst<<min(e.Tries, 20), r.pauseMost)
-	level := slog.LevelWarn
+	level, alone := slog.LevelWarn, false
 	if later, ok := errors.AsType[*laterError](err); ok {
-		pause, level = later.after, slog.LevelInfo
+		pause, level, alone = later.after, slog.LevelInfo, later.alone
 	}
 	r.log.Log(ctx, level, "outbox entry is tried again", slog.String("analysis_id", e.AnalysisID), slog.String("kind", string(e.Kind)),
 		slog.Int("tries", e.Tries+1), slog.Duration("pause", pause), slog.Any("error", err))
@@ -148,7 +150,7 @@ func (r *courier) entry(ctx context.Context, e store.OutboxEntry) bool {
 		r.log.ErrorContext(ctx, "outbox can't be written", slog.Any("error", err))
 	}
 
-	return false
+	return alone
 }
 
 // carrier carries out what happens inside: it takes no longer than Redis and our own code do.

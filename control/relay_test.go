@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -198,5 +200,55 @@ func TestRelayCancelled(t *testing.T) {
 	wantJob(t, q, "an_2")
 	if _, err := q.Job(t.Context(), "an_1"); !errors.Is(err, queue.ErrJobNotFound) {
 		t.Fatalf("the job of a cancelled analysis: %v", err)
+	}
+}
+
+// A person who sees the failure retries at once, when the failed job has not ended in the queue yet: it runs again all the same, and soon.
+func TestRetryBeforeTheJobHasEnded(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	b := setup(t, func(c *control.Config) { c.RedisURL, c.Now = redis.URL, nil })
+	b.clock.now = time.Now()
+	q := b.openQueue(t)
+	b.submitted(t, "an_1")
+
+	reported, mayEnd, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	o := queue.DefaultWorkerOptions()
+	o.Options = queue.Options{RedisURL: b.cfg.RedisURL, Prefix: b.cfg.Prefix, Name: b.cfg.Queue}
+	w, err := queue.NewWorker(o, func(ctx context.Context, j *queue.Job) (any, error) {
+		if j.AttemptsStarted > 1 {
+			close(again)
+
+			return nil, nil
+		}
+		c := b.redeem(t, protocol.RedeemRequest{AnalysisID: j.ID, WorkerID: "w1", Source: protocol.SourceQueue, JobID: j.ID, Attempt: 1})
+		b.report(t, c, failed(c)).want(t, http.StatusOK, "")
+		close(reported)
+		<-mayEnd
+
+		return nil, queue.Unrecoverable(errors.New("no luck"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }() // ends with cancel
+	end := sync.OnceFunc(func() { close(mayEnd) })
+	defer func() { end(); cancel(); <-done }()
+
+	select {
+	case <-reported:
+	case <-time.After(patience):
+		t.Fatal("the first start has not reported")
+	}
+	b.api(t, http.MethodPost, "/v1/analyses/an_1/retry", nil).want(t, http.StatusAccepted, "")
+	wait.For(t, patience, func() bool { return strings.Contains(b.logs.String(), "the job of an earlier round runs") }, "the relay has not met the job")
+	end()
+	select {
+	case <-again:
+	case <-time.After(patience):
+		s, err := q.State(t.Context(), "an_1")
+		t.Fatalf("the job is %s, %v, and nobody works on the new round", s, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +120,8 @@ func testRestore(t *testing.T, db saved) {
 	b.report(t, before, completed(before, b.artifact(t, before, poseBytes(t, poseDoc)))).want(t, http.StatusOK, "")
 	wait.For(t, patience, func() bool { return customer.seen() == 1 }, "no notice of the first")
 
+	// A backup between the notice and the note of it would have it sent again, under its id.
+	wait.For(t, patience, func() bool { return !strings.Contains(b.metrics(t), `posefleet_control_outbox_entries{kind="notice"}`) })
 	db.backup(t)
 
 	// Since then one was delivered, one is being worked on, one was made.
