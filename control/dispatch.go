@@ -81,7 +81,7 @@ func (d *dispatcher) revive(ctx context.Context, a store.Analysis) error {
 }
 
 // alive tells whether an analysis that a run waits for is still somewhere. With the HTTP door it is as long as somebody holds it or is
-// about to be asked to: silent holders are the keeper's. With the queue it is as long as its job has not ended.
+// about to be asked to: silent holders are the keeper's. In the queue it is as long as its job has not ended.
 func (d *dispatcher) alive(ctx context.Context, r store.Run) (bool, error) {
 	a, err := d.store.Analysis(ctx, r.AnalysisID)
 	if err != nil {
@@ -91,9 +91,10 @@ func (d *dispatcher) alive(ctx context.Context, r store.Run) (bool, error) {
 	if err != nil || waiting || a.LeaseUntil.After(d.now()) {
 		return true, err
 	}
-	if r.Way == store.WayHTTP {
-		return a.Status == store.StatusProcessing, nil
+	if r.Way == store.WayHTTP && a.Status == store.StatusProcessing {
+		return true, nil
 	}
+	// What went to the door may have gone on to the queue.
 	state, err := d.queue.State(ctx, a.ID)
 
 	return state != queue.StateFailed && state != queue.StateCompleted && state != queue.StateUnknown, err

@@ -34,7 +34,8 @@ var errDoorRefuses = errors.New("the worker's door refuses the analysis")
 //
 //	answer                              what it means                         then
 //	202                                 the worker is at it                   done
-//	200                                 it ended there a moment ago           done: the result is, or was, reported
+//	200                                 it ended there a moment ago           done: the result was reported. A round that a person has begun
+//	                                                                          since can't be told to that worker: it goes to the queue
 //	409                                 somebody else has it                  done: the holder reports, or its lease runs out
 //	410                                 delivered or cancelled                done
 //	404 unknown_analysis                the worker asks another control plane  the round fails: nobody there can ever work on it
@@ -49,11 +50,13 @@ type door struct {
 	client *http.Client
 	now    func() time.Time
 	log    *slog.Logger
+	// queue is where an analysis goes whose former round the worker has just ended.
+	queue func(ctx context.Context, id string, reason store.DispatchReason) error
 }
 
-func newDoor(s store.Store, cfg *Config, log *slog.Logger) *door {
+func newDoor(s store.Store, cfg *Config, queue func(context.Context, string, store.DispatchReason) error, log *slog.Logger) *door {
 	return &door{
-		store: s, url: cfg.DoorURL, signer: webhook.NewSigner(cfg.DoorSecrets), now: cfg.Now, log: log,
+		queue: queue, store: s, url: cfg.DoorURL, signer: webhook.NewSigner(cfg.DoorSecrets), now: cfg.Now, log: log,
 		client: &http.Client{
 			Timeout: doorTimeout,
 			// A redirect would carry a signed request to an address that nobody configured.
@@ -109,8 +112,10 @@ func (d *door) answered(ctx context.Context, a store.Analysis, r *http.Response)
 	d.log.InfoContext(ctx, "dispatched to the door", slog.String("analysis_id", a.ID), slog.Int("status", r.StatusCode),
 		slog.String("worker_id", r.Header.Get("X-Worker-Id")), slog.String("code", string(problem.Code)))
 	switch r.StatusCode {
-	case http.StatusAccepted, http.StatusOK, http.StatusConflict, http.StatusGone:
+	case http.StatusAccepted, http.StatusConflict, http.StatusGone:
 		return nil
+	case http.StatusOK:
+		return d.ended(ctx, a)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return &laterError{after: retryAfter(r.Header), why: fmt.Sprintf("the door answered %d", r.StatusCode)}
 	case http.StatusNotFound:
@@ -120,6 +125,17 @@ func (d *door) answered(ctx context.Context, a store.Analysis, r *http.Response)
 	}
 
 	return fmt.Errorf("%w with %d %s", errDoorRefuses, r.StatusCode, problem.Code)
+}
+
+// ended follows an answer that tells how the analysis ended. If that was not this round, which is as open as it was, the worker answers so for as
+// long as it remembers; the queue tells one start from another.
+func (d *door) ended(ctx context.Context, a store.Analysis) error {
+	now, err := d.store.Analysis(ctx, a.ID)
+	if err != nil || now.Status != store.StatusQueued || now.Round != a.Round {
+		return err
+	}
+
+	return d.queue(ctx, a.ID, store.DispatchLost)
 }
 
 // refused ends the round: the worker redeems its claims elsewhere.

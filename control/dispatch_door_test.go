@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -29,9 +30,10 @@ func TestDoorAnswers(t *testing.T) {
 		later   time.Duration
 		refused bool
 		ends    bool
+		queued  bool // goes to the queue instead
 	}{
 		{name: "accepted", status: 202},
-		{name: "ended a moment ago", status: 200},
+		{name: "ended a moment ago, in another round", status: 200, queued: true},
 		{name: "held", status: 409, code: protocol.CodeClaimHeld},
 		{name: "gone", status: 410, code: protocol.CodeClaimGone},
 		{name: "busy", status: 429, header: "7", later: 7 * time.Second},
@@ -77,7 +79,13 @@ func TestDoorAnswers(t *testing.T) {
 			if _, err := s.Submit(t.Context(), store.Submission{ID: "an_1", Clips: n.Clips, Run: store.RunSubmitted}); err != nil {
 				t.Fatal(err)
 			}
-			d := newDoor(s, &Config{DoorURL: server.URL + "/v1/jobs", DoorSecrets: secrets, Now: time.Now}, slog.New(slog.DiscardHandler))
+			queued := false
+			elsewhere := func(_ context.Context, id string, reason store.DispatchReason) error {
+				queued = id == "an_1" && reason == store.DispatchLost
+
+				return nil
+			}
+			d := newDoor(s, &Config{DoorURL: server.URL + "/v1/jobs", DoorSecrets: secrets, Now: time.Now}, elsewhere, slog.New(slog.DiscardHandler))
 			err = d.dispatch(t.Context(), store.OutboxEntry{AnalysisID: "an_1"})
 			later, _ := errors.AsType[*laterError](err)
 			switch {
@@ -89,6 +97,9 @@ func TestDoorAnswers(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			a, err := s.Analysis(t.Context(), "an_1")
+			if queued != c.queued {
+				t.Errorf("to the queue: %v", queued)
+			}
 			if err != nil || (a.Status == store.StatusFailed) != c.ends {
 				t.Errorf("%s, %v", a.Status, err)
 			}

@@ -235,7 +235,13 @@ func TestRetryBeforeTheJobHasEnded(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }() // ends with cancel
 	end := sync.OnceFunc(func() { close(mayEnd) })
-	defer func() { end(); cancel(); <-done }()
+	defer func() {
+		end()
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}()
 
 	select {
 	case <-reported:

@@ -146,7 +146,7 @@ func (s *Server) wakeRelay() {
 // assemble makes the parts that need nothing from outside.
 func (s *Server) assemble(queued *dispatcher) {
 	s.relay = newRelay(s.store, destinations{
-		queue: queued, door: newDoor(s.store, &s.cfg, s.log), notifier: newNotifier(&s.cfg, s.metrics.notices, s.log), runs: s.runs,
+		queue: queued, door: newDoor(s.store, &s.cfg, queued.dispatch, s.log), notifier: newNotifier(&s.cfg, s.metrics.notices, s.log), runs: s.runs,
 	}, &s.cfg, s.log)
 	s.relayNow.Store(s.relay)
 	s.keeper = &keeper{store: s.store, now: s.cfg.Now, relay: s.relay, log: s.log}
