@@ -70,6 +70,7 @@ func TestPlan(t *testing.T) {
 		{"two slots a worker", 1, 0, store.FleetDemand{Waiting: 2, Working: 1, Busy: busy(1)}, plan{2, "2 waiting, 1 being worked on", true}},
 		{"not above the most", 1, 0, store.FleetDemand{Waiting: 99}, plan{4, "99 waiting, 0 being worked on", true}},
 		{"busy ones stay above the most", 6, time.Hour, store.FleetDemand{Working: 5, Busy: busy(5)}, plan{5, "less work for 5m0s", false}},
+		{"leases of the dead start nobody above the most", 4, 0, store.FleetDemand{Waiting: 20, Working: 7, Busy: busy(7)}, plan{4, "", true}},
 		{"one slot of each is busy", 3, time.Hour, store.FleetDemand{Working: 3, Busy: busy(3)}, plan{3, "", true}},
 		{"not yet fewer", 3, 5*time.Minute - 1, store.FleetDemand{}, plan{3, "", false}},
 		{"fewer", 3, 5 * time.Minute, store.FleetDemand{Waiting: 1}, plan{1, "less work for 5m0s", false}},

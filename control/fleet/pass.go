@@ -101,9 +101,9 @@ func (r *Reconciler) act(ctx context.Context, d store.FleetDemand) (again bool, 
 	if p.needed {
 		r.neededAt = d.At
 	}
-	if p.desired == r.desired && r.seen.Desired < p.desired && !r.orderPending() && r.cfg.need(d) <= r.seen.Desired {
+	if p.desired == r.desired && r.seen.Desired < p.desired && !r.orderPending() && r.cfg.need(d, r.desired) <= r.seen.Desired {
 		// Fewer than were asked for, and no more are needed: nothing is started only to be ended again.
-		p = plan{desired: max(r.seen.Desired, r.cfg.need(d)), reason: "as found"}
+		p = plan{desired: max(r.seen.Desired, r.cfg.need(d, r.desired)), reason: "as found"}
 	}
 	if r.fewer(p.desired) && r.orderDue(p.desired) {
 		if p, err = r.spare(ctx, p, d); err != nil {
@@ -125,7 +125,7 @@ func (r *Reconciler) act(ctx context.Context, d store.FleetDemand) (again bool, 
 	// The other half of the handshake: what was written before this moment is seen now or by whoever wrote it.
 	after, err := r.store.FleetDemand(ctx)
 
-	return err == nil && r.cfg.need(after) > p.desired, err
+	return err == nil && r.cfg.need(after, r.desired) > p.desired, err
 }
 
 // fewer tells whether n is less than there may be.
@@ -212,7 +212,7 @@ func (r *Reconciler) lookDue(d store.FleetDemand) bool {
 	switch {
 	case r.unsettled():
 		return age >= r.driver.Pace()
-	case r.cfg.need(d) > 0:
+	case r.cfg.need(d, r.desired) > 0:
 		return age >= verify
 	default:
 		return age >= max(verify, r.cfg.Interval)

@@ -15,15 +15,16 @@ type plan struct {
 	needed bool
 }
 
-// need is how many workers the work needs.
-func (c *Config) need(d store.FleetDemand) int {
+// need is how many workers the work needs, where so many were asked for. The shelter never asks for more than Max: a worker that died holds its
+// leases for a while, and so would each that is started in its place for others.
+func (c *Config) need(d store.FleetDemand, desired int) int {
 	n := (d.Waiting + d.Working + c.Slots - 1) / c.Slots
 	if d.WakeUntil.After(d.At) {
 		n = max(n, 1)
 	}
 	n = min(max(n, c.Min), c.Max)
 	if shelters {
-		n = max(n, len(d.Busy))
+		n = max(n, min(len(d.Busy), max(desired, c.Max)))
 	}
 
 	return n
@@ -31,7 +32,7 @@ func (c *Config) need(d store.FleetDemand) int {
 
 // plan decides: more at once, fewer once that was enough for an interval.
 func (c *Config) plan(desired int, neededAt time.Time, d store.FleetDemand) plan {
-	need, idle := c.need(d), d.At.Sub(neededAt)
+	need, idle := c.need(d, desired), d.At.Sub(neededAt)
 	switch {
 	case need > desired:
 		return plan{desired: need, reason: c.why(d), needed: true}

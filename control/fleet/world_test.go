@@ -101,7 +101,7 @@ func (w *world) wanted(d store.FleetDemand) int {
 		n = max(n, 1)
 	}
 
-	return max(min(max(n, w.cfg.Min), w.cfg.Max), len(d.Busy))
+	return max(min(max(n, w.cfg.Min), w.cfg.Max), min(len(d.Busy), max(w.target, w.cfg.Max)))
 }
 
 // step lets the platform and the workers go on.
@@ -355,6 +355,9 @@ func (n *node) Set(ctx context.Context, workers int, _ []string) error {
 		w.sets, w.lastSet = w.sets+1, time.Now()
 		if !n.leads() {
 			w.fail("%s sets %d without the lease, which %s has", n.name, workers, w.row.Owner)
+		}
+		if workers > w.target && workers > w.cfg.Max {
+			w.fail("%s sets %d, more than the most of %d", n.name, workers, w.cfg.Max)
 		}
 		if fewer = workers < w.target; fewer && workers < len(n.demand.Busy) {
 			w.fail("%s scales in to %d under the work of %d", n.name, workers, len(n.demand.Busy))
