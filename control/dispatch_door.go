@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// doorTimeout bounds one request to the door: it answers once the claim is redeemed.
-	doorTimeout = 30 * time.Second
+	// doorTimeout bounds one request to the door, which answers once the claim is redeemed. The others wait meanwhile; an answer that comes later
+	// is repeated at the next try.
+	doorTimeout = 10 * time.Second
 	// doorLeast and doorMost bound what Retry-After may ask for.
 	doorLeast = time.Second
 	doorMost  = 2 * time.Minute

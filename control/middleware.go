@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime/debug"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/posefleet/posefleet/protocol"
 )
@@ -116,9 +118,15 @@ func (s *Server) finishRequest(rec *recording, r *http.Request, started time.Tim
 		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Int64("duration_ms", time.Since(started).Milliseconds()))
 }
 
-// problems makes problem documents of what the router itself refuses: unknown paths and wrong methods.
+// problems makes problem documents of what the router itself refuses: unknown paths and wrong methods. Nothing is at a path that is no text: no
+// id has such bytes, and not every database takes them in a question.
 func problems(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0) {
+			refuse(http.StatusNotFound, protocol.CodeNotFound, "There is nothing at this path.").write(w)
+
+			return
+		}
 		h, pattern := mux.Handler(r)
 		if pattern != "" {
 			mux.ServeHTTP(w, r)

@@ -258,3 +258,12 @@ func TestRetryBeforeTheJobHasEnded(t *testing.T) {
 		t.Fatalf("the job is %s, %v, and nobody works on the new round", s, err)
 	}
 }
+
+// Bytes that are no text are at no path, whatever the database would say to them.
+func TestPathThatIsNoText(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for _, path := range []string{"/v1/analyses/a%00", "/v1/analyses/a%ff/events", "/analyses/a%00"} {
+		b.api(t, http.MethodGet, path, nil).want(t, http.StatusNotFound, protocol.CodeNotFound)
+	}
+}

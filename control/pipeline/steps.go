@@ -87,11 +87,14 @@ func (r *run) look(ctx context.Context) (progress, error) {
 	defer stop()
 	patience := time.NewTimer(r.cfg.Look)
 	defer patience.Stop()
-	for {
+	for first := true; ; first = false {
 		row, err := r.cfg.Store.Run(ctx, r.in.key())
 		now, err := r.seen(row, err)
 		if err != nil || now.ended() {
 			return now, err
+		}
+		if left := r.cfg.Limit - r.cfg.Now().Sub(row.CreatedAt); first && left < r.cfg.Look && row.Reason != store.RunFollowed {
+			patience.Reset(max(left, 0) + time.Millisecond)
 		}
 		select {
 		case <-ctx.Done():
