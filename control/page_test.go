@@ -337,7 +337,7 @@ func TestPageIsLive(t *testing.T) {
 	chrome.ready = func() { b.queued(t, "an_2") }
 	rows := look[[]string](t, chrome, b.URL()+"/", `
 		tell();
-		await page.waitForSelector('tr[data-analysis=an_2]');
+		await page.waitForSelector('tr[data-analysis=an_2][data-status=queued]');
 		return page.$$eval('#analyses tbody tr', (all) => all.map((tr) => tr.dataset.analysis + ' ' + tr.dataset.status));
 	`)
 	if strings.Join(rows, ", ") != "an_2 queued, an_1 delivered" && strings.Join(rows, ", ") != "an_1 delivered, an_2 queued" {

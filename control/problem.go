@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -151,10 +152,12 @@ func answerTagged(w http.ResponseWriter, r *http.Request, body any) error {
 	return nil
 }
 
-// answer sends a JSON document.
+// answer sends a JSON document. The addresses in it are written as they are, so that they can be copied by hand.
 func answer(w http.ResponseWriter, status int, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
+	var text bytes.Buffer
+	to := json.NewEncoder(&text)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(body); err != nil {
 		return err
 	}
 	h := w.Header()
@@ -162,7 +165,7 @@ func answer(w http.ResponseWriter, status int, body any) error {
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	// The caller may be gone; what was done is done.
-	_, _ = w.Write(text)
+	_, _ = w.Write(bytes.TrimSuffix(text.Bytes(), []byte("\n")))
 
 	return nil
 }
