@@ -72,7 +72,8 @@ func TestRelay(t *testing.T) {
 	}
 	b.submitted(t, "an_4")
 	wantJob(t, q, "an_4")
-	if n, err := q.Counts(t.Context()); err != nil || n.Waiting != 3 {
+	// The first went with the Redis that forgot it; its run may have found that out already.
+	if n, err := q.Counts(t.Context()); err != nil || n.Waiting < 3 || n.Waiting > 4 {
 		t.Fatalf("%+v, %v: an_2, an_3 and an_4 wait", n, err)
 	}
 	wait.For(t, patience, func() bool { return b.has(t, "an_4", "dispatched") }, "the timeline does not tell of the dispatch")
