@@ -324,6 +324,7 @@ func TestPageIsLive(t *testing.T) {
 		await page.evaluate(() => { window.stayed = true; });
 		tell();
 		await page.waitForFunction(() => document.getElementById('state').textContent === 'delivered');
+		await page.waitForSelector('#timeline li[data-kind=delivered]', { state: 'attached' });
 		await drawn();
 		if (!await page.evaluate(() => window.stayed)) throw new Error('the page was loaded anew');
 		const kinds = await page.$$eval('#timeline li', (all) => all.map((li) => li.dataset.kind));

@@ -2,6 +2,7 @@
 import { localise } from './time.js';
 
 const live = document.getElementById('live');
+const RETRIES = 4;
 let asked = 0;
 
 // refresh puts the part in as it is now. What has the focus, or is being written, stays.
@@ -9,15 +10,27 @@ export async function refresh() {
   const turn = ++asked;
   const url = new URL(location.href);
   url.searchParams.set('part', 'live');
-  const response = await fetch(url, { headers: { Accept: 'text/html' } });
-  if (!response.ok) throw new Error('status ' + response.status);
   const template = document.createElement('template');
-  template.innerHTML = await response.text();
+  template.innerHTML = await part(url, turn);
   if (turn !== asked || writing()) return;
   const key = focusKey();
   localise(template.content);
   live.replaceChildren(template.content);
   if (key) live.querySelector(key)?.focus();
+}
+
+// part fetches the page's part. The last event of a stream has no other after it, so what fails is asked for again, unless a later turn asks anyway.
+async function part(url, turn) {
+  for (let n = 0; ; n++) {
+    try {
+      const response = await fetch(url, { headers: { Accept: 'text/html' } });
+      if (!response.ok) throw new Error('status ' + response.status);
+      return await response.text();
+    } catch (fault) {
+      if (n === RETRIES || turn !== asked) throw fault;
+      await new Promise((resolve) => setTimeout(resolve, 500 * 2 ** n));
+    }
+  }
 }
 
 // writing tells whether somebody is filling in a form of the part, which must not vanish under their hands.
