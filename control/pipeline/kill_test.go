@@ -37,7 +37,7 @@ import (
 var killAll = flag.Bool("kill.all", false, "end the process in every place on Postgres too, not only where an effect was had and not kept")
 
 const (
-	patience   = 40 * time.Second
+	patience   = 2 * time.Minute
 	atOnce     = 6
 	analysisID = "an_1"
 )
