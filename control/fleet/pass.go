@@ -25,11 +25,12 @@ func (r *Reconciler) pass(ctx context.Context) time.Duration {
 		}
 		r.ordered = r.seen.Desired
 	}
+	asked := time.Now()
 	d, err := r.store.FleetDemand(ctx)
 	if err != nil {
 		return r.failed(ctx, "the demand can't be read", err)
 	}
-	again, err := r.act(ctx, d)
+	again, err := r.act(ctx, d, time.Since(asked))
 	if err != nil {
 		return r.failed(ctx, "the number of workers can't be set", err)
 	}
@@ -91,14 +92,19 @@ func (r *Reconciler) begin(ctx context.Context, row store.Fleet) {
 		r.log.InfoContext(ctx, "decides about the fleet", slog.String("driver", r.driver.Name()), slog.Int64("epoch", r.epoch),
 			slog.Int("desired", row.Desired))
 	}
-	r.leads, r.desired, r.neededAt = true, row.Desired, row.NeededAt
+	// Nobody has looked since the last one who decided did: what it saw as needed may have been so until now.
+	r.leads, r.desired, r.neededAt, r.needed = true, row.Desired, row.NeededAt, true
 	r.seenAt, r.writtenAt, r.orderedAt, r.heldUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-// act decides and asks for what was decided; it tells whether the next pass is due at once.
-func (r *Reconciler) act(ctx context.Context, d store.FleetDemand) (again bool, err error) {
+// act decides and asks for what was decided; it tells whether the next pass is due at once. took is how long the demand was read for.
+func (r *Reconciler) act(ctx context.Context, d store.FleetDemand, took time.Duration) (again bool, err error) {
+	if r.needed {
+		// Also if this reading needs fewer: the work may have ended just before it.
+		r.neededAt = d.At.Add(took)
+	}
 	p := r.cfg.plan(r.desired, r.neededAt, d)
-	if p.needed {
+	if r.needed = p.needed; p.needed {
 		r.neededAt = d.At
 	}
 	if p.desired == r.desired && r.seen.Desired < p.desired && !r.orderPending() && r.cfg.need(d, r.desired) <= r.seen.Desired {

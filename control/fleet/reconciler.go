@@ -26,7 +26,8 @@ type Reconciler struct {
 	leads     bool      // as far as is known
 	leadUntil time.Time // by our own clock; zero if the lease has to be asked for
 	desired   int       // as in the row, which only the leader changes
-	neededAt  time.Time // the store's time
+	neededAt  time.Time // until when the work may have needed as many; the store's time
+	needed    bool      // by the last reading, or as far as is known
 	written   Seen      // as in the row
 	writtenAt time.Time // our own clock
 	seen      Seen
