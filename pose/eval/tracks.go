@@ -160,14 +160,37 @@ type idTally struct {
 	frames, right, twice, extra int
 	// athlete is the actor whom the athlete shows; -1 before that is known.
 	athlete int
+	// faults are the runs of frames that are not right, in the order of time.
+	faults []idFault
+}
+
+// idFault is what is wrong in the frames from one to another, the last one included.
+type idFault struct {
+	from, to int
+	what     string
 }
 
 func (t idTally) String() string {
-	return fmt.Sprintf("%d of %d frames right, %d with somebody twice, %d with nobody's skeleton, athlete is actor %d", t.right, t.frames, t.twice, t.extra, t.athlete)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d frames right, %d with somebody twice, %d with nobody's skeleton, athlete is actor %d", t.right, t.frames, t.twice, t.extra, t.athlete)
+	for _, f := range t.faults {
+		fmt.Fprintf(&b, "; %d-%d %s", f.from, f.to, f.what)
+	}
+	return b.String()
 }
 
 func (t *idTally) add(o idTally) {
 	t.frames, t.right, t.twice, t.extra = t.frames+o.frames, t.right+o.right, t.twice+o.twice, t.extra+o.extra
+	t.faults = append(t.faults, o.faults...)
+}
+
+// fault notes that a frame is not right.
+func (t *idTally) fault(frame int, what string) {
+	if n := len(t.faults) - 1; n >= 0 && t.faults[n].what == what && t.faults[n].to >= frame-1 {
+		t.faults[n].to = frame
+		return
+	}
+	t.faults = append(t.faults, idFault{frame, frame, what})
 }
 
 const (
@@ -254,30 +277,40 @@ func (c *clip) identities(from, to int, at func(int) []synth.Truth) idTally {
 		return best
 	}
 	for f := from; f < to; f++ {
-		truth := at(f)
-		right, count := true, make([]int, len(truth))
-		for _, p := range c.frames[f].People {
-			actor := whose(p, truth)
-			if actor < 0 {
-				out.extra++
-				right = false
-				continue
-			}
-			count[actor]++
-			right = right && p.Track == id(actor)
-		}
-		for i, n := range count {
-			if n > 1 {
-				out.twice++
-				right = false
-			}
-			right = right && (n > 0 || !truth[i].Shown || clearShare(truth[i]) < halfSeen)
-		}
-		if right {
+		if what := out.compare(c.frames[f].People, at(f), id); what == "" {
 			out.right++
+		} else {
+			out.fault(f, what)
 		}
 	}
 	return out
+}
+
+// compare counts what is wrong with the people of a frame and says it in words; id is the one that an actor should have.
+func (t *idTally) compare(people []pose.Person, truth []synth.Truth, id func(actor int) int) string {
+	var wrong []string
+	count := make([]int, len(truth))
+	for _, p := range people {
+		actor := whose(p, truth)
+		if actor < 0 {
+			t.extra++
+			wrong = append(wrong, "nobody's skeleton")
+			continue
+		}
+		if count[actor]++; p.Track != id(actor) {
+			wrong = append(wrong, fmt.Sprintf("actor %d has another id", actor))
+		}
+	}
+	for i, n := range count {
+		switch {
+		case n > 1:
+			t.twice++
+			wrong = append(wrong, fmt.Sprintf("actor %d twice", i))
+		case n == 0 && truth[i].Shown && clearShare(truth[i]) >= halfSeen:
+			wrong = append(wrong, fmt.Sprintf("without actor %d", i))
+		}
+	}
+	return strings.Join(wrong, ", ")
 }
 
 // athleteOf is the actor whom the athlete shows most often.
