@@ -195,10 +195,11 @@ type served struct {
 	out *json.Decoder
 }
 
-func startServe(t *testing.T) *served {
+func startServe(t *testing.T, env ...string) *served {
 	t.Helper()
 	need.Assets(t)
 	cmd := program(context.WithoutCancel(t.Context()), t.TempDir(), "serve", "--model", "lite")
+	cmd.Env = append(cmd.Env, env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
