@@ -46,7 +46,7 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request, m message) error
 		return err
 	}
 	holder := store.Holder{WorkerID: request.WorkerID, Source: request.Source, JobID: request.JobID, Attempt: request.Attempt}
-	grant, err := s.store.Redeem(r.Context(), m.analysisID, holder, s.cfg.Lease)
+	grant, err := s.store.Redeem(r.Context(), m.analysisID, holder, jobSeen(r.Context(), s.queue, holder), s.cfg.Lease)
 	s.metrics.claims.WithLabelValues(redeemed(grant, err)).Inc()
 	if err != nil {
 		return redeemProblem(err)
@@ -112,6 +112,9 @@ func redeemProblem(err error) error {
 	}
 	if gone, ok := errors.AsType[*store.GoneError](err); ok {
 		return goneProblem(gone.Status)
+	}
+	if errors.Is(err, store.ErrUnseen) {
+		return unavailable("The queue can't be asked about the job.", err)
 	}
 	if errors.Is(err, store.ErrNotSubmitted) {
 		p := refuse(http.StatusConflict, protocol.CodeConflict, "The analysis has not been submitted yet.")
@@ -198,7 +201,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request, m message) error 
 		err = s.store.Renew(r.Context(), lease, s.cfg.Lease)
 	}
 	if err != nil {
-		return leaseProblem(err)
+		return s.leaseProblem(r.Context(), m.analysisID, err)
 	}
 
 	return answer(w, http.StatusOK, protocol.LeaseAnswer{LeaseSeconds: int(s.cfg.Lease / time.Second)})
@@ -228,12 +231,19 @@ func (m message) lease() (store.Lease, error) {
 	return store.Lease{AnalysisID: request.AnalysisID, Claim: request.Claim, Epoch: request.Epoch}, err
 }
 
-func leaseProblem(err error) error {
-	if errors.Is(err, store.ErrLost) {
-		return refuse(http.StatusConflict, protocol.CodeClaimLost, "The claim is held by another, or nobody needs it any more.")
+// leaseProblem gives the reason where the claim was lost to nobody: the holder then ends its job instead of asking again later.
+func (s *Server) leaseProblem(ctx context.Context, id string, err error) error {
+	if !errors.Is(err, store.ErrLost) {
+		return err
+	}
+	p := refuse(http.StatusConflict, protocol.CodeClaimLost, "The claim is held by another.")
+	// Without an answer the holder asks again later, as if another had it.
+	if a, err := s.store.Analysis(ctx, id); err == nil && a.Status.Terminal() {
+		gone := goneProblem(a.Status)
+		p.reason, p.detail = gone.reason, gone.detail+" Nobody needs the claim any more."
 	}
 
-	return err
+	return p
 }
 
 // artifact is POST /v1/claims/{id}/artifact.
@@ -260,7 +270,7 @@ func (s *Server) artifact(w http.ResponseWriter, r *http.Request, m message) err
 			Model: request.Model, Clips: request.Clips,
 		})
 	if err != nil {
-		return leaseProblem(err)
+		return s.leaseProblem(r.Context(), m.analysisID, err)
 	}
 	u, err := s.storage.SignPut(r.Context(), put)
 	if err != nil {

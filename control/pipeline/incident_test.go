@@ -97,7 +97,7 @@ func askFiveTimes(t *testing.T, s store.Store) {
 		x := executions()[attempt-1]
 		// The request ends with the gateway's patience, the work does not.
 		ctx := context.WithoutCancel(r.Context())
-		g, err := s.Redeem(ctx, analysisID, storetest.QueueHolder("w1", analysisID, attempt), time.Minute)
+		g, err := s.Redeem(ctx, analysisID, storetest.QueueHolder("w1", analysisID, attempt), store.JobSeen{}, time.Minute)
 		if gone := (*store.GoneError)(nil); errors.As(err, &gone) {
 			return
 		}

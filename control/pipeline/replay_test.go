@@ -112,7 +112,7 @@ func (b *bench) begin(t *testing.T) {
 // deliver is the worker.
 func (b *bench) deliver(t *testing.T) {
 	t.Helper()
-	g, err := b.Redeem(t.Context(), replayID, storetest.QueueHolder("w1", replayID, 1), time.Minute)
+	g, err := b.Redeem(t.Context(), replayID, storetest.QueueHolder("w1", replayID, 1), store.JobSeen{}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

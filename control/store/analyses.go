@@ -15,7 +15,8 @@ import (
 )
 
 const analysisColumns = `id, status, params, params_digest, clips, epoch, claim, worker_id, source, job_id, attempt, lease_until,
-	result_id, result, artifact_key, artifact_size, artifact_sha256, error_code, error_message, created_at, updated_at, settled_at, account, round`
+	result_id, result, artifact_key, artifact_size, artifact_sha256, error_code, error_message, created_at, updated_at, settled_at, account, round,
+	job_ends, job_stalls`
 
 // CreateAnalysis makes an analysis in StatusUploading.
 func (s *sqlStore) CreateAnalysis(ctx context.Context, n NewAnalysis) (Analysis, bool, error) {
@@ -141,7 +142,8 @@ func scanAnalysis(r scanner) (Analysis, error) {
 	var lease, created, updated, settled int64
 	err := r.Scan(&a.ID, &a.Status, &params, &a.ParamsDigest, &clips, &a.Epoch, &a.Claim,
 		&a.Holder.WorkerID, &a.Holder.Source, &a.Holder.JobID, &a.Holder.Attempt, &lease,
-		&a.ResultID, &a.Result, &art.Key, &art.Size, &art.SHA256, &a.ErrorCode, &a.ErrorMessage, &created, &updated, &settled, &a.Account, &a.Round)
+		&a.ResultID, &a.Result, &art.Key, &art.Size, &art.SHA256, &a.ErrorCode, &a.ErrorMessage, &created, &updated, &settled, &a.Account, &a.Round,
+		&a.JobEnds, &a.JobStalls)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Analysis{}, ErrUnknown
 	}

@@ -13,14 +13,14 @@ import (
 )
 
 // Redeem gives the claim to the holder, or says why not.
-func (s *sqlStore) Redeem(ctx context.Context, id string, h Holder, lease time.Duration) (Grant, error) {
+func (s *sqlStore) Redeem(ctx context.Context, id string, h Holder, job JobSeen, lease time.Duration) (Grant, error) {
 	var out Grant
 	err := s.write(ctx, "redeem", func(t *tx) error {
 		a, err := t.lockAnalysis(id)
 		if err != nil {
 			return err
 		}
-		event, err := decide(&a, h, t.now)
+		event, err := decide(&a, h, job, t.now)
 		if err != nil {
 			return err
 		}
@@ -30,7 +30,7 @@ func (s *sqlStore) Redeem(ctx context.Context, id string, h Holder, lease time.D
 
 			return t.extend(Lease{AnalysisID: id, Claim: a.Claim, Epoch: a.Epoch}, lease)
 		}
-		out, err = t.grant(a, h, event)
+		out, err = t.grant(a, h, job, event)
 
 		return err
 	})
@@ -39,7 +39,7 @@ func (s *sqlStore) Redeem(ctx context.Context, id string, h Holder, lease time.D
 }
 
 // grant begins a new epoch.
-func (t *tx) grant(a Analysis, h Holder, event string) (Grant, error) {
+func (t *tx) grant(a Analysis, h Holder, job JobSeen, event string) (Grant, error) {
 	detail := ""
 	if event == EventTakenOver {
 		detail = fmt.Sprintf("from epoch %d, attempt %d of %s", a.Epoch, a.Holder.Attempt, a.Holder.WorkerID)
@@ -52,9 +52,11 @@ func (t *tx) grant(a Analysis, h Holder, event string) (Grant, error) {
 	}
 	a.Epoch++
 	a.Claim, a.Holder, a.Status = "clm_"+rand.Text(), h, StatusProcessing
+	a.JobEnds, a.JobStalls = job.at(h)
 	err := t.run(`UPDATE analyses SET status = 'processing', epoch = $2, claim = $3, worker_id = $4, source = $5, job_id = $6,
-		attempt = $7, lease_until = $8, updated_at = $9, settled_at = 0, result_id = '', result = NULL, error_code = '', error_message = '', round = $10
-		WHERE id = $1`, a.ID, a.Epoch, a.Claim, h.WorkerID, string(h.Source), h.JobID, h.Attempt, millis(a.LeaseUntil), millis(t.now), a.Round)
+		attempt = $7, lease_until = $8, updated_at = $9, settled_at = 0, result_id = '', result = NULL, error_code = '', error_message = '', round = $10,
+		job_ends = $11, job_stalls = $12 WHERE id = $1`, a.ID, a.Epoch, a.Claim, h.WorkerID, string(h.Source), h.JobID, h.Attempt, millis(a.LeaseUntil),
+		millis(t.now), a.Round, a.JobEnds, a.JobStalls)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -7,7 +7,8 @@ import "time"
 //	state of the analysis        who asks                                       answer
 //	uploading                    anyone                                         ErrNotSubmitted
 //	delivered, cancelled         anyone                                         *GoneError
-//	failed                       a later start of the job that failed           reopened
+//	failed                       the job that failed, retried by a person       reopened
+//	failed                       that job, come again by itself                 *GoneError
 //	failed                       anyone else                                    *GoneError
 //	held                         the same holder                                "" (same claim, same epoch)
 //	held, lease running          a later start of the holder's job              taken_over
@@ -16,18 +17,14 @@ import "time"
 //
 // An earlier or equal start by another worker can't rob the holder, since the queue gave the job to the holder after
 // it. Once the lease is over it may have the claim like anyone else: a job that was removed and added anew counts from 1.
-func decide(a *Analysis, h Holder, now time.Time) (string, error) {
+func decide(a *Analysis, h Holder, job JobSeen, now time.Time) (string, error) {
 	switch a.Status {
 	case StatusUploading:
 		return "", ErrNotSubmitted
 	case StatusDelivered, StatusCancelled:
 		return "", &GoneError{Status: a.Status}
 	case StatusFailed:
-		if a.Holder.sameJob(h) && h.Attempt > a.Holder.Attempt {
-			return EventReopened, nil
-		}
-
-		return "", &GoneError{Status: a.Status}
+		return decideFailed(a, h, job)
 	}
 	held := !a.LeaseUntil.IsZero()
 	switch {
@@ -40,4 +37,57 @@ func decide(a *Analysis, h Holder, now time.Time) (string, error) {
 	}
 
 	return EventRedeemed, nil
+}
+
+// decideFailed tells a retry by a person from a job that comes again because the queue never heard of the failure.
+func decideFailed(a *Analysis, h Holder, job JobSeen) (string, error) {
+	later := a.Holder.sameJob(h) && h.Attempt > a.Holder.Attempt
+	switch {
+	case later && !asksQueue:
+		return EventReopened, nil
+	case later && job.Err != nil:
+		return "", ErrUnseen
+	case later && retriedByPerson(a, h, job):
+		return EventReopened, nil
+	}
+
+	return "", &GoneError{Status: a.Status}
+}
+
+// unseen is what JobEnds and JobStalls are where the queue said nothing.
+const unseen = -1
+
+// at is what is kept of a job for the start that redeems: nothing if the queue speaks of another start.
+func (j JobSeen) at(h Holder) (ends, stalls int) {
+	if j.Starts == 0 || j.Starts != h.Attempt {
+		return unseen, unseen
+	}
+
+	return j.Ends, j.Stalls
+}
+
+// retriedByPerson compares what the queue says of the job at a later start with what it said at the start that failed.
+//
+//	the job since then                                     ends      stalls   why it runs
+//	ended for good                                         one more  as many  a person retried it
+//	ended for good, and the retry counts from 0            fewer,    as many  a person retried it
+//	                                                       or 0
+//	lost its worker before it had ended                    as many   more     the queue gave it to another worker
+//	ended as if it might work next time: no answer came    one more  as many  the queue starts it again, with what it failed of still
+//	back to the report of the failure                                         written in it
+//
+// Where nothing is known – another queue, rows of former versions – a later start counts as a retry, as long as the job has never been lost.
+func retriedByPerson(a *Analysis, h Holder, job JobSeen) bool {
+	switch {
+	case job.Starts > h.Attempt: // who asks is not the newest start any more
+		return false
+	case job.Starts < h.Attempt:
+		return true
+	case a.JobEnds == unseen:
+		return job.Ends > 0 || job.Stalls == 0
+	case job.Ends == a.JobEnds:
+		return job.Stalls == a.JobStalls
+	}
+
+	return !job.Again || job.Ends != a.JobEnds+1
 }

@@ -7,14 +7,16 @@
 //	uploading ─────────▶ queued ─────────▶ processing ──────────────────▶ delivered
 //	    │                 ▲   │              │  │  ▲    pose.failed
 //	    │                 │   │   release    │  ├──┼─────────────────────▶ failed
-//	    │                 └───┼──────────────┘  │  └── a later start of the job that failed ──┘
+//	    │                 └───┼──────────────┘  │  └── a person retries the job that failed ──┘
 //	    └── cancel ──┐        │ cancel          │ cancel
 //	                 ▼        ▼                 ▼
 //	                            cancelled
 //
-// delivered, failed and cancelled are terminal. Nothing leaves delivered or cancelled. failed is left in one case:
-// the same queue job starts again with a higher attempt, which only happens when a person retried it or when the
-// worker died between its report and the end of its job; then the analysis runs again under a new epoch.
+// delivered, failed and cancelled are terminal. Nothing leaves delivered or cancelled. failed is left when a person wants
+// it: through Retry, or by retrying the failed job in the queue, which starts again with a higher attempt; then the
+// analysis runs again under a new epoch, in a new round. A job that starts again because the queue never heard of the
+// failure – its worker died between its report and the end of its job – is told that the analysis is over: see
+// retriedByPerson for how the two are told apart.
 //
 // # Who may write what
 //

@@ -8,4 +8,5 @@ const (
 	othersCount     = `$2 >= 0`
 	creditOpen      = `state <> ''`
 	stageAhead      = `$3 >= 0`
+	asksQueue       = false
 )

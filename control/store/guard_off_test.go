@@ -22,3 +22,16 @@ func TestNoGuardDemotesDelivered(t *testing.T) {
 		t.Errorf("%+v, %v: a paid result was to be refunded", credits, err)
 	}
 }
+
+// Without asking the queue, a job that lost its worker after its failure was stored begins a round that nobody wanted.
+func TestNoGuardReopensWhatWasLost(t *testing.T) {
+	t.Parallel()
+	b := storetest.NewBundle(t, openSQLite)
+	if err := lostAfterFailure(t, b); err != nil {
+		t.Fatalf("%v: the guard seems to be there still", err)
+	}
+	credits, err := b.Credits(t.Context(), "an_1")
+	if err != nil || len(credits) != 2 || credits[1].State != store.CreditReserved {
+		t.Errorf("%+v, %v: a second credit was to be reserved", credits, err)
+	}
+}

@@ -13,4 +13,6 @@ const (
 	creditOpen = `state = 'reserved'`
 	// stageAhead: a stage of a run has its effects once.
 	stageAhead = `stage < $3`
+	// asksQueue: a later start of a job that failed is a person's retry only if the queue says so.
+	asksQueue = true
 )

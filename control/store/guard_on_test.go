@@ -3,6 +3,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/posefleet/posefleet/control/store"
@@ -23,4 +24,14 @@ func TestGuardKeepsDelivered(t *testing.T) {
 	if err != nil || len(credits) != 1 || credits[0].State != store.CreditSettled {
 		t.Errorf("%+v, %v: the credit of a delivery is kept", credits, err)
 	}
+}
+
+// A job that lost its worker after its failure was stored is told that the analysis is over.
+func TestGuardKeepsFailed(t *testing.T) {
+	t.Parallel()
+	b := storetest.NewBundle(t, openSQLite)
+	if gone, ok := errors.AsType[*store.GoneError](lostAfterFailure(t, b)); !ok || gone.Status != store.StatusFailed {
+		t.Fatalf("%+v", gone)
+	}
+	b.WantStatus(t, "an_1", store.StatusFailed)
 }

@@ -36,3 +36,17 @@ func orderSentTwice(t *testing.T, b *storetest.Bundle) int64 {
 
 	return left
 }
+
+// lostAfterFailure has a failure stored whose worker dies before the queue hears of it, and the queue's next start redeem.
+func lostAfterFailure(t *testing.T, b *storetest.Bundle) error {
+	t.Helper()
+	b.Queued(t, "an_1")
+	g, err := b.Redeem(t.Context(), "an_1", storetest.QueueHolder("w1", "an_1", 1), store.JobSeen{Starts: 1}, storetest.Lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.MustRecord(t, storetest.Failed(storetest.LeaseOf(g)), store.DecisionAccepted)
+	_, err = b.Redeem(t.Context(), "an_1", storetest.QueueHolder("w2", "an_1", 2), store.JobSeen{Starts: 2, Stalls: 1}, storetest.Lease)
+
+	return err
+}

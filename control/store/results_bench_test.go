@@ -50,7 +50,7 @@ func underWay(ctx context.Context, s store.Store, id string, run store.RunReason
 	if _, err := s.Submit(ctx, store.Submission{ID: id, Clips: n.Clips, Run: run}); err != nil {
 		return store.ResultPost{}, err
 	}
-	g, err := s.Redeem(ctx, id, storetest.QueueHolder("w1", id, 1), storetest.Lease)
+	g, err := s.Redeem(ctx, id, storetest.QueueHolder("w1", id, 1), store.JobSeen{}, storetest.Lease)
 	if err != nil {
 		return store.ResultPost{}, err
 	}

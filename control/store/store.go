@@ -19,6 +19,8 @@ var (
 	ErrNotSubmitted = errors.New("the analysis has not been submitted")
 	// ErrSettled: the outcome has been decided, so that the analysis can't be changed any more.
 	ErrSettled = errors.New("the analysis has been decided")
+	// ErrUnseen: the answer depends on what the queue says of the job, and the queue could not be asked.
+	ErrUnseen = errors.New("the queue can't be asked about the job")
 	// ErrUnissued: a result or artifact names a claim or key that this store never gave out.
 	ErrUnissued = errors.New("never issued")
 	// ErrBadCursor: a cursor that no page gave out.
@@ -61,8 +63,8 @@ type Store interface {
 	Timeline(ctx context.Context, id string) ([]Event, error)
 
 	// Redeem gives the claim to the holder for the length of the lease, or says why not: ErrUnknown, ErrNotSubmitted,
-	// *HeldError, *GoneError.
-	Redeem(ctx context.Context, id string, h Holder, lease time.Duration) (Grant, error)
+	// *HeldError, *GoneError, ErrUnseen. What the queue said of the holder's job tells a retry by a person from a job that comes again.
+	Redeem(ctx context.Context, id string, h Holder, job JobSeen, lease time.Duration) (Grant, error)
 	// Renew moves the lease's end, or is ErrLost or ErrUnknown.
 	Renew(ctx context.Context, l Lease, lease time.Duration) error
 	// Release ends the lease if it is still the one that is named; otherwise it does nothing.

@@ -45,6 +45,19 @@ type Holder struct {
 	Attempt int
 }
 
+// JobSeen is what the queue said of a job when a start of it redeemed. The zero value: the queue does not know the job, which may be another
+// queue's.
+type JobSeen struct {
+	// Err: the queue could not be asked. The rest is then empty.
+	Err error
+	// Starts counts the job's starts, this one included; 0 for a job that the queue does not know.
+	Starts int
+	// Ends counts the attempts that have ended, Stalls how often the job was found without its worker.
+	Ends, Stalls int
+	// Again: its last attempt failed with attempts left, so that the queue itself starts it again. A retry by a person takes that away.
+	Again bool
+}
+
 // sameJob tells whether both are starts of one job of one door.
 func (h Holder) sameJob(o Holder) bool { return h.Source == o.Source && h.JobID == o.JobID }
 
@@ -63,6 +76,8 @@ type Analysis struct {
 	Epoch  int64
 	Claim  string
 	Holder Holder
+	// JobEnds and JobStalls are what the queue said of the holder's job when it redeemed, or -1: see JobSeen.
+	JobEnds, JobStalls int
 	// LeaseUntil is the end of the lease; zero when the claim is not held.
 	LeaseUntil time.Time
 	// ResultID is the webhook id of the result that counts, Result its exact bytes, Artifact what it names.

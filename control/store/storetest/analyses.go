@@ -21,7 +21,7 @@ func testCreate(t *testing.T, b *Bundle) {
 	}
 	want := store.Analysis{
 		ID: "an_1", Status: store.StatusUploading, Params: n.Params, ParamsDigest: a.ParamsDigest, Clips: n.Clips,
-		Account:   store.DefaultAccount,
+		Account: store.DefaultAccount, JobEnds: -1, JobStalls: -1,
 		CreatedAt: b.Clock.Now(), UpdatedAt: b.Clock.Now(),
 	}
 	if d := cmp.Diff(want, a); d != "" {
@@ -253,7 +253,7 @@ func testCancelledContext(t *testing.T, b *Bundle) {
 	b.Queued(t, "an_1")
 	ctx, cancel := context.WithCancel(b.ctx)
 	cancel()
-	if _, err := b.Redeem(ctx, "an_1", QueueHolder("w1", "an_1", 1), Lease); !errors.Is(err, context.Canceled) {
+	if _, err := b.Redeem(ctx, "an_1", QueueHolder("w1", "an_1", 1), store.JobSeen{}, Lease); !errors.Is(err, context.Canceled) {
 		t.Fatalf("redeem: %v", err)
 	}
 	if a := b.WantStatus(t, "an_1", store.StatusQueued); a.Epoch != 0 {

@@ -40,7 +40,7 @@ func testRedeemTable(t *testing.T, b *Bundle) {
 			b.Queued(t, id)
 			g := b.MustRedeem(t, id, first)
 			b.Clock.Advance(c.wait)
-			second, err := b.Redeem(t.Context(), id, c.second, Lease)
+			second, err := b.Redeem(t.Context(), id, c.second, store.JobSeen{}, Lease)
 			if c.epoch == 0 {
 				held, ok := errors.AsType[*store.HeldError](err)
 				if !ok || held.Left != c.left {
@@ -64,13 +64,13 @@ func testRedeemTable(t *testing.T, b *Bundle) {
 			}
 		})
 	}
-	if _, err := b.Redeem(b.ctx, "nobody", first, Lease); !errors.Is(err, store.ErrUnknown) {
+	if _, err := b.Redeem(b.ctx, "nobody", first, store.JobSeen{}, Lease); !errors.Is(err, store.ErrUnknown) {
 		t.Fatalf("unknown: %v", err)
 	}
 	if _, _, err := b.CreateAnalysis(b.ctx, NewAnalysis("an_new")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Redeem(b.ctx, "an_new", first, Lease); !errors.Is(err, store.ErrNotSubmitted) {
+	if _, err := b.Redeem(b.ctx, "an_new", first, store.JobSeen{}, Lease); !errors.Is(err, store.ErrNotSubmitted) {
 		t.Fatalf("not submitted: %v", err)
 	}
 }
@@ -80,7 +80,7 @@ func testRedeemParallel(t *testing.T, b *Bundle) {
 	b.Queued(t, "an_1")
 	won := 0
 	for i, err := range parallel(20, func(i int) error {
-		_, err := b.Redeem(b.ctx, "an_1", HTTPHolder(fmt.Sprint("w", i), "an_1"), Lease)
+		_, err := b.Redeem(b.ctx, "an_1", HTTPHolder(fmt.Sprint("w", i), "an_1"), store.JobSeen{}, Lease)
 
 		return err
 	}) {
@@ -99,7 +99,7 @@ func testRedeemParallel(t *testing.T, b *Bundle) {
 func testRedeemSameParallel(t *testing.T, b *Bundle) {
 	b.Queued(t, "an_1")
 	for i, claim := range parallel(20, func(int) string {
-		g, err := b.Redeem(b.ctx, "an_1", QueueHolder("w1", "an_1", 1), Lease)
+		g, err := b.Redeem(b.ctx, "an_1", QueueHolder("w1", "an_1", 1), store.JobSeen{}, Lease)
 		if err != nil {
 			return err.Error()
 		}
@@ -119,7 +119,7 @@ func testRedeemAfterFailure(t *testing.T, b *Bundle) {
 	for _, h := range []store.Holder{
 		QueueHolder("w1", "an_1", 2), QueueHolder("w2", "an_1", 1), QueueHolder("w2", "other", 3), HTTPHolder("w2", "an_1"),
 	} {
-		_, err := b.Redeem(b.ctx, "an_1", h, Lease)
+		_, err := b.Redeem(b.ctx, "an_1", h, store.JobSeen{}, Lease)
 		if gone, ok := errors.AsType[*store.GoneError](err); !ok || gone.Status != store.StatusFailed {
 			t.Fatalf("%+v: %v", h, err)
 		}
@@ -130,6 +130,55 @@ func testRedeemAfterFailure(t *testing.T, b *Bundle) {
 	}
 	b.MustRecord(t, b.Completed(t, LeaseOf(again)), store.DecisionAccepted)
 	b.WantStatus(t, "an_1", store.StatusDelivered)
+}
+
+// After a failure a later start of its job is a person's retry, or the job comes again because the queue never heard of the failure. At the
+// start that failed the job had ended once and stalled once.
+func testRedeemOfFailed(t *testing.T, b *Bundle) {
+	atFailure := store.JobSeen{Starts: 3, Ends: 1, Stalls: 1, Again: true}
+	for i, c := range []struct {
+		name     string
+		at, then store.JobSeen
+		reopened bool
+	}{
+		{"lost its worker", atFailure, store.JobSeen{Starts: 4, Ends: 1, Stalls: 2, Again: true}, false},
+		{"lost its worker twice", atFailure, store.JobSeen{Starts: 4, Ends: 1, Stalls: 3}, false},
+		{"ended for good, retried", atFailure, store.JobSeen{Starts: 4, Ends: 2, Stalls: 1}, true},
+		{"ended for good, retried, lost its worker", atFailure, store.JobSeen{Starts: 4, Ends: 2, Stalls: 2}, true},
+		{"ended for good, retried, failed before it could ask", atFailure, store.JobSeen{Starts: 4, Ends: 3, Stalls: 1, Again: true}, true},
+		{"retried, counted from 0", atFailure, store.JobSeen{Starts: 4, Ends: 0, Stalls: 1}, true},
+		{"its first attempt; retried, counted from 0", store.JobSeen{Starts: 3}, store.JobSeen{Starts: 4}, true},
+		{"its first attempt; lost its worker", store.JobSeen{Starts: 3}, store.JobSeen{Starts: 4, Stalls: 1}, false},
+		{"no answer to the report, tried again by the queue", atFailure, store.JobSeen{Starts: 4, Ends: 2, Stalls: 1, Again: true}, false},
+		{"an even later start was made", atFailure, store.JobSeen{Starts: 5, Ends: 2, Stalls: 1}, false},
+		{"a job that the queue does not know", atFailure, store.JobSeen{}, true},
+		{"nothing known of the start that failed", store.JobSeen{}, store.JobSeen{Starts: 4, Ends: 2, Stalls: 1}, true},
+		{"that start not the newest when it redeemed", store.JobSeen{Starts: 4}, store.JobSeen{Starts: 4, Ends: 1}, true},
+		{"nothing known of it, never ended, lost its worker", store.JobSeen{}, store.JobSeen{Starts: 4, Stalls: 1}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := fmt.Sprintf("an_%d", i)
+			b.Queued(t, id)
+			g, err := b.Redeem(b.ctx, id, QueueHolder("w1", id, 3), c.at, Lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.MustRecord(t, Failed(LeaseOf(g)), store.DecisionAccepted)
+			later := QueueHolder("w2", id, 4)
+			if _, err := b.Redeem(b.ctx, id, later, store.JobSeen{Err: errors.New("no Redis")}, Lease); !errors.Is(err, store.ErrUnseen) {
+				t.Errorf("the queue can't be asked: %v", err)
+			}
+			g, err = b.Redeem(b.ctx, id, later, c.then, Lease)
+			gone, isGone := errors.AsType[*store.GoneError](err)
+			if c.reopened != (err == nil) || !c.reopened && (!isGone || gone.Status != store.StatusFailed) {
+				t.Fatalf("%v, want it reopened: %v", err, c.reopened)
+			}
+			credits, err := b.Credits(b.ctx, id)
+			if err != nil || (len(credits) == 2) != c.reopened || c.reopened && g.Analysis.Round != 1 {
+				t.Errorf("%+v, %v, round %d", credits, err, g.Analysis.Round)
+			}
+		})
+	}
 }
 
 func testRenew(t *testing.T, b *Bundle) {

@@ -65,7 +65,7 @@ func (h *history) redeem(r *rapid.T) {
 		QueueHolder("w3", h.id, 4), HTTPHolder("w1", h.id), HTTPHolder("w2", h.id),
 	}).Draw(r, "holder")
 	before := h.last
-	g, err := h.Redeem(h.ctx, h.id, who, Lease)
+	g, err := h.Redeem(h.ctx, h.id, who, store.JobSeen{}, Lease)
 	held, isHeld := errors.AsType[*store.HeldError](err)
 	gone, isGone := errors.AsType[*store.GoneError](err)
 	switch {

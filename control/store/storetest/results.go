@@ -24,7 +24,7 @@ func testResultDelivered(t *testing.T, b *Bundle) {
 	if err := b.Renew(b.ctx, l, Lease); !errors.Is(err, store.ErrLost) {
 		t.Fatalf("renew: %v", err)
 	}
-	_, err := b.Redeem(b.ctx, "an_1", QueueHolder("w2", "an_1", 2), Lease)
+	_, err := b.Redeem(b.ctx, "an_1", QueueHolder("w2", "an_1", 2), store.JobSeen{}, Lease)
 	if gone, ok := errors.AsType[*store.GoneError](err); !ok || gone.Status != store.StatusDelivered {
 		t.Fatalf("redeem: %v", err)
 	}

@@ -58,6 +58,7 @@ func Run(t *testing.T, open Opener) {
 		"redeem in parallel":        testRedeemParallel,
 		"redeem same in parallel":   testRedeemSameParallel,
 		"redeem after failure":      testRedeemAfterFailure,
+		"redeem of a failed one":    testRedeemOfFailed,
 		"renew":                     testRenew,
 		"release":                   testRelease,
 		"artifacts":                 testArtifacts,
@@ -158,7 +159,7 @@ func HTTPHolder(worker, job string) store.Holder {
 // MustRedeem redeems and expects the claim.
 func (b *Bundle) MustRedeem(t *testing.T, id string, h store.Holder) store.Grant {
 	t.Helper()
-	g, err := b.Redeem(b.ctx, id, h, Lease)
+	g, err := b.Redeem(b.ctx, id, h, store.JobSeen{}, Lease)
 	if err != nil {
 		t.Fatalf("redeem %s by %+v: %v", id, h, err)
 	}
