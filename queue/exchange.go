@@ -169,7 +169,7 @@ func (x *exchange) call(batch []*final) error {
 		token = w.newToken()
 	}
 
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].h.ctx), commandTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].h.ctx), callTimeout)
 	defer cancel()
 
 	reply, err := w.scripts.finish.run(ctx, w.client, w.keys, x.args(batch, places, token, sent)...)

@@ -60,7 +60,7 @@ func (w *Worker) end(h *hold, outcome Outcome) {
 
 // wakeNext matters where a global concurrency was used up: the end of a job frees a place of which nobody is told otherwise.
 func (w *Worker) wakeNext(h *hold) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), commandTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), callTimeout)
 	defer cancel()
 
 	if _, err := w.scripts.rewake.run(ctx, w.client, w.keys); err != nil {

@@ -236,7 +236,7 @@ func (f *fetcher) rewake(ctx context.Context) error {
 		return nil
 	}
 
-	if err := f.runRewake(ctx, commandTimeout); err != nil {
+	if err := f.runRewake(ctx, callTimeout); err != nil {
 		f.drained = false
 		return err
 	}
@@ -320,7 +320,7 @@ func releaseAll(slots []Slot) {
 
 func (f *fetcher) take(ctx context.Context, token string, most int) (*taken, error) {
 	// A claim that has been sent is not abandoned for a drain: its job would be active without a worker.
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 
 	reply, err := f.w.scripts.take.run(bound, f.w.claims, f.w.keys, f.takeArgs(time.Now().UnixMilli(), token, most)...)
@@ -483,7 +483,7 @@ func (f *fetcher) reclaim(ctx, work context.Context, token string, slot Slot) (b
 }
 
 func (f *fetcher) findClaimed(ctx context.Context, token string) ([]takenJob, error) {
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 
 	reply, err := f.w.scripts.reclaim.run(bound, f.w.claims, f.w.keys, token, f.w.opts.LockDuration.Milliseconds())

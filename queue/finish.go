@@ -65,7 +65,7 @@ func isTimeout(err error) bool {
 }
 
 func (w *Worker) writeOnce(h *hold, write func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), commandTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), callTimeout)
 	defer cancel()
 
 	return write(ctx)

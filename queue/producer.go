@@ -16,6 +16,9 @@ import (
 const (
 	// commandTimeout leaves room for a network with some seconds of delay.
 	commandTimeout = 6 * time.Second
+	// callTimeout is for two answers, each of which has commandTimeout by its connection: a script that the server does not know any more is
+	// sent again whole, and a new connection may have a greeting first.
+	callTimeout = 2 * commandTimeout
 	addTries       = 4
 )
 

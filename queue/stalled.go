@@ -61,7 +61,7 @@ type stalledStep struct {
 }
 
 func (w *Worker) runStalled(ctx context.Context, goOn bool) (*stalledStep, error) {
-	bound, cancel := context.WithTimeout(ctx, commandTimeout)
+	bound, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 
 	reply, err := w.scripts.stalled.run(bound, w.client, w.keys,

@@ -115,3 +115,29 @@ func TestSecondsOfLatency(t *testing.T) {
 	}
 	line.Heal()
 }
+
+// TestFiveSecondsOfLatency: on a network where each answer takes five seconds a running job keeps its lock and ends once, though its end is
+// the first call of a script that the server does not know, and the next one is taken.
+func TestFiveSecondsOfLatency(t *testing.T) {
+	t.Parallel()
+	const patience = 90 * time.Second
+	b := newBench(t, true)
+	line := nettest.Start(t, b.redis.Addr)
+	w := b.start("REDIS_URL", "redis://"+line.Addr(), "LOCK_DURATION", "30s")
+	b.plane.Add("an_1", "slow 16s") // longer than the half of the lock's time, after which it is renewed
+	b.add("an_1", 2)
+	wait.For(t, long, func() bool { return len(b.plane.Calls("get", "an_1")) == 1 }, "no download")
+	line.Delay(2500 * time.Millisecond)
+	b.plane.Add("an_2", "")
+	b.add("an_2", 2)
+	for _, id := range []string{"an_1", "an_2"} {
+		wait.For(t, patience, func() bool { return b.state(id) == queue.StateCompleted }, "job %s is not completed", id)
+		if j := b.job(id); j.AttemptsStarted != 1 || j.AttemptsMade != 1 {
+			t.Errorf("%s: %d starts, %d attempts", id, j.AttemptsStarted, j.AttemptsMade)
+		}
+	}
+	if n := w.metric(`posefleet_jobs_total{outcome="lost_lock",source="queue"}`); n != 0 {
+		t.Error("a lock was lost")
+	}
+	line.Heal()
+}
