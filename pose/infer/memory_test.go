@@ -56,11 +56,16 @@ func TestNativeMemoryStaysFlat(t *testing.T) {
 				}
 			}
 			cycle(20, 20)
-			before := residentMiB(t)
-			cycle(200, 200)
-			if grown := residentMiB(t) - before; grown > 24 {
-				t.Errorf("grew by %d MiB over 200 runs and 200 sessions", grown)
+			// What leaks grows each time; what the allocator keeps for one thread more, which a busy machine brings about, does not.
+			grown := 0
+			for range 3 {
+				before := residentMiB(t)
+				cycle(200, 200)
+				if grown = residentMiB(t) - before; grown <= 24 {
+					return
+				}
 			}
+			t.Errorf("grew by %d MiB over 200 runs and 200 sessions, three times", grown)
 		})
 	}
 }
