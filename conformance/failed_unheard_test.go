@@ -16,8 +16,7 @@ import (
 )
 
 // TestFailureThatTheQueueDoesNotHear: a failure is stored, and the worker loses Redis before it can say so there. The queue starts the job
-// again, the control plane takes that for another round, as it does for a retry by hand, and in the end there is one outcome and no round
-// is left unpaid or paid twice.
+// again, and the start is told that the analysis is over: one result, one round, paid back once.
 func TestFailureThatTheQueueDoesNotHear(t *testing.T) {
 	t.Parallel()
 
@@ -51,23 +50,59 @@ func TestFailureThatTheQueueDoesNotHear(t *testing.T) {
 
 	cable.Heal()
 
+	s.checkFailedOnce(t, 2)
+	s.checkQuiet(w)
+
+	// A person who retries the job all the same gets a round.
+	if err := s.queue.Retry(t.Context(), "an_1"); err != nil {
+		t.Fatal(err)
+	}
+
+	wait.For(t, jobLimit, func() bool { return s.rounds(t, "an_1") == "0 refunded, 1 refunded" }, "the retry is no round")
+}
+
+// TestKilledAfterFailure kills -9 the worker when its failure is stored, before it has the answer.
+func TestKilledAfterFailure(t *testing.T) {
+	t.Parallel()
+
+	s := newSystem(t, posefleet(t))
+	settings := quickLocks(stopwatch{fail: string(protocol.CodeNoVideoStream)})
+	reached := s.cutAt("an_1", "result", true)
+
+	s.prepare("an_1", s.textClip(), nil)
+	s.add("an_1", 3)
+
+	killed := s.startWorker("killed", settings)
+	awaitClosed(t, reached, "the failure")
+	killed.Kill()
+	s.front.intercept(nil, nil)
+
+	other := s.startWorker("other", settings)
+
+	s.checkFailedOnce(t, 2)
+	s.restart(killed)
+	s.checkQuiet(killed, other)
+}
+
+// checkFailedOnce waits for the end of the job and checks that the one failure is the outcome.
+func (s *system) checkFailedOnce(t *testing.T, starts int) {
+	t.Helper()
+
 	job := s.awaitJob("an_1")
-	if !strings.HasPrefix(job.FailedReason, "no_video_stream: ") || job.AttemptsStarted != 2 {
-		t.Errorf("%q after %d starts", job.FailedReason, job.AttemptsStarted)
+	if string(job.ReturnValue) != `{"outcome":"alreadyDelivered"}` || job.AttemptsStarted != starts {
+		t.Errorf("%s %q after %d starts", job.ReturnValue, job.FailedReason, job.AttemptsStarted)
 	}
 
 	var ids []string
 	for _, m := range s.front.seen("result", "an_1") {
-		ids = append(ids, fmt.Sprint(m.WebhookID, " ", m.Status))
+		ids = append(ids, m.WebhookID)
 	}
 
-	if got := strings.Join(ids, ", "); got != "res_an_1_1 200, res_an_1_2 200" || s.status("an_1") != "failed" {
+	if got := strings.Join(ids, ", "); got != "res_an_1_1" || s.status("an_1") != "failed" {
 		t.Errorf("results %s, the analysis is %s", got, s.status("an_1"))
 	}
 
-	s.checkQuiet(w)
-
-	if got := s.rounds(t, "an_1"); got != "0 refunded, 1 refunded" {
+	if got := s.rounds(t, "an_1"); got != "0 refunded" {
 		t.Errorf("rounds: %s", got)
 	}
 }

@@ -162,7 +162,9 @@ func TestRetryInTheQueue(t *testing.T) {
 	want := "refunded"
 	for _, again := range []func() error{
 		func() error { return h.queue.Retry(t.Context(), "an_1") },
-		func() error { return h.queue.RetryWith(t.Context(), "an_1", queue.RetryOptions{ResetAttemptsMade: true}) },
+		func() error {
+			return h.queue.RetryWith(t.Context(), "an_1", queue.RetryOptions{ResetAttemptsMade: true})
+		},
 		func() error {
 			_, err := h.queue.RetryAll(t.Context(), queue.StateFailed, time.Now().Add(time.Minute))
 
