@@ -19,7 +19,8 @@ type Kind string
 const (
 	// KindUnknown is a 404: the job fails for good.
 	KindUnknown Kind = "unknown"
-	// KindGone is a 410: the analysis is delivered or cancelled, the job completes with no work.
+	// KindGone is a 410, or a 409 of renew or artifact that gives a reason: the analysis is delivered or cancelled, the job completes with no
+	// work.
 	KindGone Kind = "gone"
 	// KindHeld is a 409 of redeem: the job is delayed by RetryAfter, no attempt spent.
 	KindHeld Kind = "held"

@@ -75,19 +75,36 @@ func (k call) refused(response *http.Response) *tryFailure {
 }
 
 func (k call) gone(response *http.Response) *tryFailure {
-	f := k.failure(KindGone, response.StatusCode, nil, 1)
-	f.err.Reason = protocol.GoneDelivered
-	body, err := readAll(response.Body, maxErrorBytes)
-	var problem protocol.Problem
-	if err == nil && json.Unmarshal(body, &problem) == nil && problem.Reason == protocol.GoneCancelled {
-		f.err.Reason = protocol.GoneCancelled
+	reason := protocol.GoneDelivered
+	if reasonOf(response) == protocol.GoneCancelled {
+		reason = protocol.GoneCancelled
 	}
+	return k.goneFor(response.StatusCode, reason)
+}
+
+func (k call) goneFor(status int, reason protocol.GoneReason) *tryFailure {
+	f := k.failure(KindGone, status, nil, 1)
+	f.err.Reason = reason
 	f.err.Fault = protocol.NewFault(protocol.CodeClaimGone, fmt.Sprintf("the analysis is %s", f.err.Reason))
 	return f
 }
 
+// reasonOf is the reason in a problem document, or "".
+func reasonOf(response *http.Response) protocol.GoneReason {
+	body, err := readAll(response.Body, maxErrorBytes)
+	var problem protocol.Problem
+	if err != nil || json.Unmarshal(body, &problem) != nil {
+		return ""
+	}
+	return problem.Reason
+}
+
 func (k call) conflicting(response *http.Response) *tryFailure {
 	if k.conflict == KindLost {
+		// Lost to nobody: it was decided meanwhile.
+		if r := reasonOf(response); r == protocol.GoneCancelled || r == protocol.GoneDelivered {
+			return k.goneFor(response.StatusCode, r)
+		}
 		return k.failure(KindLost, response.StatusCode, protocol.NewRetryableFault(protocol.CodeClaimLost, "the claim went to another holder"), 1)
 	}
 	f := k.failure(KindHeld, response.StatusCode, protocol.NewRetryableFault(protocol.CodeClaimHeld, "another holder has the claim"), 1)

@@ -26,8 +26,7 @@ type actionRequest struct {
 type deed func(ctx context.Context, a store.Action) (store.Analysis, bool, error)
 
 // cancel, retry and redeliver are POST /v1/analyses/{id}/…: 202 with the analysis, also when it had been done before. Sending again is
-// safe: the round, or the caller's Idempotency-Key, makes two requests one. A worker that is at a cancelled analysis learns so at its
-// next renewal.
+// safe: the round, or the caller's Idempotency-Key, makes two requests one. A worker that is at a cancelled analysis is told; see recaller.
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
 	return s.action(w, r, "cancel", s.store.CancelBy)
 }
@@ -86,6 +85,9 @@ func (s *Server) act(ctx context.Context, name string, do deed, a store.Action) 
 	s.log.InfoContext(ctx, "action", slog.String("analysis_id", a.ID), slog.String("action", name), slog.String("actor", a.Actor), slog.Bool("fresh", fresh))
 	s.hub.notify(a.ID)
 	s.relay.wakeUp()
+	if out.Status == store.StatusCancelled {
+		s.recaller.tell(a.ID)
+	}
 
 	return out, fresh, nil
 }

@@ -138,7 +138,8 @@ func TestRedeemAnswers(t *testing.T) {
 	if repeat.Claim != first.Claim || repeat.Epoch != first.Epoch || repeat.Clips[0].URL == first.Clips[0].URL {
 		t.Error("a repeat needs the same claim and fresh URLs")
 	}
-	if next := b.redeem(t, redeemRequest("an_1", "w2", 2)); next.Epoch != 2 || next.Claim == first.Claim {
+	next := b.redeem(t, redeemRequest("an_1", "w2", 2))
+	if next.Epoch != 2 || next.Claim == first.Claim {
 		t.Errorf("%+v", next)
 	}
 	b.post(t, "/v1/claims/an_1/renew", webhook.NewID("req"), lease(first)).want(t, http.StatusConflict, protocol.CodeClaimLost)
@@ -148,6 +149,15 @@ func TestRedeemAnswers(t *testing.T) {
 		want(t, http.StatusNotFound, protocol.CodeUnknownAnalysis)
 
 	b.api(t, http.MethodPost, "/v1/analyses/an_1/cancel", nil).want(t, http.StatusAccepted, "")
+	for _, path := range []string{"renew", "artifact"} { // the claim of epoch 2 is lost to nobody
+		r := b.post(t, "/v1/claims/an_1/"+path, webhook.NewID("req"), map[string]any{
+			"analysisId": "an_1", "claim": next.Claim, "epoch": next.Epoch, "name": "pose.json.gz", "contentType": "application/json",
+			"size": 3, "sha256": strings.Repeat("a", 64),
+		}).want(t, http.StatusConflict, protocol.CodeClaimLost)
+		if p := r.problem(t); p.Reason != protocol.GoneCancelled {
+			t.Errorf("%s: reason %q", path, p.Reason)
+		}
+	}
 	gone := redeem(redeemRequest("an_1", "w3", 3)).want(t, http.StatusGone, protocol.CodeClaimGone)
 	if p := gone.problem(t); p.Reason != protocol.GoneCancelled {
 		t.Errorf("reason %q", p.Reason)

@@ -57,7 +57,7 @@ func (e *engine) newRun(parent context.Context, id string, source protocol.Sourc
 		trace.Attr{Key: "posefleet.analysis_id", Value: id}, trace.Attr{Key: "posefleet.attempt", Value: attempt})
 	r := &run{
 		id: id, source: source, jobID: jobID, attempt: max(attempt, 1), last: last, started: time.Now(), cancel: cancel,
-		stopLease: func() {}, ending: sync.OnceFunc(ending), span: span,
+		stopLease: func() {}, ending: sync.OnceFunc(ending), span: span, hint: make(chan struct{}, 1),
 	}
 	return r, owned
 }
@@ -147,7 +147,7 @@ func (e *engine) perform(owned context.Context, r *run, j *journal) (end ending)
 			end = ending{outcome: outRetried, fault: protocol.NewRetryableFault(protocol.CodeInternal, "the worker ran into a fault of its own")}
 		}
 	}()
-	r.stopLease = startLease(owned, e.client, claim, r.cancel, e.runLog(r))
+	r.stopLease = startLease(owned, e.client, claim, r.hint, r.cancel, e.runLog(r))
 	defer r.stopLease()
 	work, cancel := context.WithTimeoutCause(owned, e.jobTimeout-time.Since(r.started), ErrJobTimeout)
 	defer cancel()

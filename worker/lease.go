@@ -31,19 +31,20 @@ type lease struct {
 	req    protocol.LeaseRequest
 	length time.Duration
 	until  time.Time // ours until then, by our own clock
+	hint   <-chan struct{}
 	lost   context.CancelCauseFunc
 	log    *slog.Logger
 }
 
 // startLease starts the keeper; the returned function stops it and waits for its end. A claim without a lease needs
-// none.
-func startLease(ctx context.Context, c renewer, claim *claimcheck.Redemption, lost context.CancelCauseFunc, log *slog.Logger) (stop func()) {
+// none. A token in hint has it renewed at once.
+func startLease(ctx context.Context, c renewer, claim *claimcheck.Redemption, hint <-chan struct{}, lost context.CancelCauseFunc, log *slog.Logger) (stop func()) {
 	if claim.LeaseSeconds <= 0 {
 		return func() {}
 	}
 	length := time.Duration(claim.LeaseSeconds) * time.Second
 	l := &lease{
-		client: c, req: leaseRequest(claim), length: length, until: claim.At.Add(length), lost: lost, log: log,
+		client: c, req: leaseRequest(claim), length: length, until: claim.At.Add(length), hint: hint, lost: lost, log: log,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -64,7 +65,7 @@ func leaseRequest(claim *claimcheck.Redemption) protocol.LeaseRequest {
 func (l *lease) run(ctx context.Context) {
 	next := l.until.Add(-l.length + l.length/leaseRenewals)
 	for {
-		if !sleepUntil(ctx, earlier(next, l.until)) {
+		if !l.pause(ctx, earlier(next, l.until)) {
 			return
 		}
 		if !time.Now().Before(l.until) {
@@ -86,6 +87,19 @@ func (l *lease) run(ctx context.Context) {
 			l.log.Warn("lease not renewed", slog.String("error", err.Error()), slog.Int64("left_ms", time.Until(l.until).Milliseconds()))
 		}
 	}
+}
+
+// pause tells whether t or a hint came before ctx ended.
+func (l *lease) pause(ctx context.Context, t time.Time) bool {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.hint:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 // renew makes one request that can't outlast the lease. An answer without a length leaves the length as it is.

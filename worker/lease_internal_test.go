@@ -53,7 +53,7 @@ func keep(t *testing.T, limit time.Duration, script ...func(context.Context) (ti
 	defer cancel(nil)
 	begin := time.Now()
 	claim := &claimcheck.Redemption{At: begin, Claim: protocol.Claim{AnalysisID: "an_1", Claim: "clm", Epoch: 1, LeaseSeconds: 120}}
-	stop := startLease(owned, r, claim, cancel, slog.New(slog.DiscardHandler))
+	stop := startLease(owned, r, claim, nil, cancel, slog.New(slog.DiscardHandler))
 	defer stop()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -125,9 +125,36 @@ func TestLeaseSurvivesAnOutage(t *testing.T) {
 	})
 }
 
+// A hint has the lease renewed at once, and the answer decides; the renewals after it are a third of the lease apart again.
+func TestLeaseHint(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &renewals{script: []func(context.Context) (time.Duration, error){renewed, renewed, says(claimcheck.KindGone)}}
+		owned, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		begin := time.Now()
+		run := &run{hint: make(chan struct{}, 1)}
+		claim := &claimcheck.Redemption{At: begin, Claim: protocol.Claim{AnalysisID: "an_1", Claim: "clm", Epoch: 1, LeaseSeconds: 120}}
+		defer startLease(owned, r, claim, run.hint, cancel, slog.New(slog.DiscardHandler))()
+		<-time.After(10 * time.Second)
+		run.ask()
+		<-time.After(50 * time.Second)
+		run.ask()
+		synctest.Wait()
+		if got := time.Since(begin); !errors.Is(context.Cause(owned), ErrUnwanted) || got != time.Minute || len(r.at) != 3 {
+			t.Fatalf("%d renewals, ended after %s with %v", len(r.at), got, context.Cause(owned))
+		}
+		for i, want := range []time.Duration{10 * time.Second, 50 * time.Second, time.Minute} {
+			if got := r.at[i].Sub(begin); got != want {
+				t.Errorf("renewal %d after %s, want %s", i, got, want)
+			}
+		}
+	})
+}
+
 func TestNoLeaseNoRenewal(t *testing.T) {
 	t.Parallel()
-	stop := startLease(t.Context(), nil, &claimcheck.Redemption{}, nil, nil)
+	stop := startLease(t.Context(), nil, &claimcheck.Redemption{}, nil, nil, nil)
 	stop()
 }
 

@@ -59,6 +59,7 @@ func (l *life) start(s servers) {
 		close(l.queueDone)
 		return
 	}
+	l.others.Go(func() { w.followHints(l.poolCtx) })
 	l.others.Go(func() { checkRedis(l.poolCtx, w.queueOptions(), w.log) })
 	go func() { // ends after Drain or with hardStop
 		err := w.queue.Run(l.hard)

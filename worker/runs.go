@@ -31,6 +31,7 @@ type run struct {
 	cancel  context.CancelCauseFunc // ends the run; the cause says why
 	// stopLease ends the renewals, ending announces that the slot will be free soon; called by the run itself only.
 	stopLease, ending func()
+	hint              chan struct{} // holds one token: the lease is renewed at once
 	decided           chan struct{} // closed when the redeem has an outcome
 	done              chan struct{} // closed when the run is over, scratch emptied
 
@@ -77,6 +78,14 @@ func (r *run) decide(claim *claimcheck.Redemption, err error) {
 	r.claim, r.admitErr = claim, err
 	r.mu.Unlock()
 	close(r.decided)
+}
+
+// ask has the lease renewed at once, or as soon as there is one.
+func (r *run) ask() {
+	select {
+	case r.hint <- struct{}{}:
+	default:
+	}
 }
 
 func (r *run) redemption() *claimcheck.Redemption {
@@ -180,9 +189,10 @@ func (r *run) remaining(now time.Time) (time.Duration, bool) {
 type runs struct {
 	mu     sync.Mutex
 	active map[string][]*run
-	closed bool  // the HTTP door starts nothing new
-	cause  error // set by cancelAll: runs that begin later are cancelled at once
-	idle   chan struct{}
+	closed bool          // the HTTP door starts nothing new
+	cause  error         // set by cancelAll: runs that begin later are cancelled at once
+	idle   chan struct{} // closed while nothing runs, works while something does
+	works  chan struct{}
 	ended  map[string]*list.Element
 	order  *list.List // of endedRun, oldest first
 }
@@ -196,7 +206,7 @@ type endedRun struct {
 func newRuns() *runs {
 	idle := make(chan struct{})
 	close(idle)
-	return &runs{active: map[string][]*run{}, ended: map[string]*list.Element{}, order: list.New(), idle: idle}
+	return &runs{active: map[string][]*run{}, ended: map[string]*list.Element{}, order: list.New(), idle: idle, works: make(chan struct{})}
 }
 
 // begin registers a run. It returns the run of the same id that runs already instead, if only is set and there is one, and nil
@@ -216,6 +226,7 @@ func (rs *runs) begin(r *run, only bool) *run {
 	r.status, r.stage = protocol.DoorAccepted, protocol.StageRedeem
 	if len(rs.active) == 0 {
 		rs.idle = make(chan struct{})
+		close(rs.works)
 	}
 	rs.active[r.id] = append(rs.active[r.id], r)
 	if rs.cause != nil {
@@ -241,6 +252,7 @@ func (rs *runs) end(r *run, status protocol.DoorStatus, final bool) {
 	}
 	if len(rs.active) == 0 {
 		close(rs.idle)
+		rs.works = make(chan struct{})
 	}
 	if status != "" {
 		rs.remember(r.id, endedRun{state: r.state(), final: final, at: time.Now()})
@@ -277,6 +289,21 @@ func (rs *runs) cancelID(id string, cause error) bool {
 	return len(rs.active[id]) > 0
 }
 
+// hint has the leases of id renewed at once; hintAll those of all runs.
+func (rs *runs) hint(id string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, r := range rs.active[id] {
+		r.ask()
+	}
+}
+
+func (rs *runs) hintAll() {
+	for _, r := range rs.all() {
+		r.ask()
+	}
+}
+
 // close makes begin refuse new runs of the HTTP door.
 func (rs *runs) close() {
 	rs.mu.Lock()
@@ -307,6 +334,34 @@ func (rs *runs) empty() <-chan struct{} {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.idle
+}
+
+// busy returns a channel that is closed when something runs.
+func (rs *runs) busy() <-chan struct{} {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.works
+}
+
+// quiet returns when nothing has run for a time, or when ctx ends.
+func (rs *runs) quiet(ctx context.Context, length time.Duration) {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	for {
+		select {
+		case <-rs.empty():
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(length)
+		select {
+		case <-rs.busy():
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // all returns the runs of the moment.
