@@ -87,6 +87,23 @@ func (r *recording) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recording) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
+// lingerMost bounds what is read of a body that nobody wants; the server's read timeout bounds the time. Larger ones are cut off.
+const lingerMost = 32 << 20
+
+// lingering reads what a refused request still has to send. Most clients read the answer when they have sent all: a connection that is closed
+// before that is a reset to them, and not a refusal with a reason.
+func lingering(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, rec := r.Body, &recording{ResponseWriter: w}
+		h.ServeHTTP(rec, r)
+		// A client that asks first has sent nothing yet, and is told not to.
+		if rec.status < http.StatusBadRequest || body == nil || r.Header.Get("Expect") != "" {
+			return
+		}
+		_, _ = io.CopyN(io.Discard, body, lingerMost)
+	})
+}
+
 // logged writes one line for each request. The path has no query and no signature; the health check is not worth a line.
 func (s *Server) logged(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -131,8 +131,9 @@ func (o *operators) check(r *http.Request, needs role) (caller, error) {
 
 // known tells who asks by what they bring.
 func (o *operators) known(r *http.Request) caller {
-	if given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return caller{role: o.roleOf(given), means: "token", name: cleanName(r.Header.Get(actorHeader))}
+	// The scheme's case does not matter (RFC 9110, section 11.1).
+	if scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return caller{role: o.roleOf(strings.TrimSpace(given)), means: "token", name: cleanName(r.Header.Get(actorHeader))}
 	}
 	if c, err := r.Cookie(sessionCookie); err == nil {
 		return o.readSession(c.Value)

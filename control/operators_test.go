@@ -209,6 +209,8 @@ func TestOperatorsTable(t *testing.T) {
 		{"wide with another token", wide, http.Header{"Authorization": {"Bearer x"}}, 401},
 		{"wide by Basic", wide, http.Header{"Authorization": {"Basic " + token}}, 401},
 		{"wide with the token", wide, bearer, 200},
+		{"wide with the scheme in small letters", wide, http.Header{"Authorization": {"bearer " + token}}, 200},
+		{"wide with half a scheme", wide, http.Header{"Authorization": {"Bear " + token}}, 401},
 		{"no token set", shut, bearer, 403},
 		{"no token set, none given", shut, http.Header{}, 403},
 	} {

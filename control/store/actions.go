@@ -193,7 +193,8 @@ func (t *tx) retry(a Action, now Analysis) error {
 }
 
 // Redeliver has the notice of a round's outcome sent again: the same id, the same bytes. A notice that waits for its next try is tried
-// at once instead. It tells whether this call did so. A round that has no outcome is ErrNoOutcome.
+// at once instead, and of several requests within redeliverQuiet the first one counts: people press twice, and senders repeat. It tells
+// whether this call did so. A round that has no outcome is ErrNoOutcome.
 func (s *sqlStore) Redeliver(ctx context.Context, a Action) (Analysis, bool, error) {
 	return s.act(ctx, a, "redeliver notice", func(t *tx, now *Analysis) (bool, error) {
 		round := now.Round
@@ -209,9 +210,28 @@ func (s *sqlStore) Redeliver(ctx context.Context, a Action) (Analysis, bool, err
 		if err != nil || waiting > 0 {
 			return false, err
 		}
+		if a.Key == "" {
+			if lately, err := t.redelivered(a.ID, round); err != nil || lately {
+				return false, err
+			}
+		}
 
 		return true, t.redeliver(a, round, outcome, at)
 	})
+}
+
+// redeliverQuiet is the shortest time between two notices that people ask for, unless with keys of their own.
+const redeliverQuiet = 5 * time.Second
+
+// redelivered tells whether the notice of the round was sent again a moment ago. The keys end in milliseconds, of as many digits for
+// centuries; "A" follows "@" in the order of bytes.
+func (t *tx) redelivered(id string, round int64) (bool, error) {
+	key := roundKey(id, EffectRedeliver, round).String()
+	var n int
+	err := t.row(`SELECT count(*) FROM ledger WHERE entry_key > $1 AND entry_key < $2`,
+		fmt.Sprintf("%s@%d", key, millis(t.now.Add(-redeliverQuiet))), key+"A").Scan(&n)
+
+	return n > 0, err
 }
 
 // redeliver writes the intent. It carries the time of the decision, as the first notice did.

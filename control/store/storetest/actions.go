@@ -148,6 +148,29 @@ func testRedeliver(t *testing.T, b *Bundle) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	b.wantActor(t, "an_1", store.EventRedelivered, "ada: round 0, failed")
+	if err := b.OutboxDone(b.ctx, again[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct { // once it is out: a repeat is one for some seconds, a key of the caller's is another wish
+		key   string
+		after time.Duration
+		fresh bool
+	}{{"", 0, false}, {"", 4 * time.Second, false}, {"", 2 * time.Second, true}, {"again", time.Millisecond, true}, {"again", time.Hour, false}} {
+		b.Clock.Advance(tt.after)
+		_, fresh, err := b.Redeliver(b.ctx, store.Action{ID: "an_1", Actor: "ada", Round: &zero, Key: tt.key})
+		if err != nil || fresh != tt.fresh {
+			t.Errorf("%+v: %v, %v", tt, fresh, err)
+		}
+		out, err := b.Outbox(b.ctx, 10, store.OutboxRenotice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range out {
+			if err := b.OutboxDone(b.ctx, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // testExecutions: who worked on an analysis, and how each of them ended.
