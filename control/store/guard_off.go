@@ -8,5 +8,6 @@ const (
 	othersCount     = `$2 >= 0`
 	creditOpen      = `state <> ''`
 	stageAhead      = `$3 >= 0`
+	unclaimed       = `$1 >= 0`
 	asksQueue       = false
 )

@@ -3,6 +3,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/posefleet/posefleet/control/store"
@@ -33,5 +34,15 @@ func TestNoGuardReopensWhatWasLost(t *testing.T) {
 	credits, err := b.Credits(t.Context(), "an_1")
 	if err != nil || len(credits) != 2 || credits[1].State != store.CreditReserved {
 		t.Errorf("%+v, %v: a second credit was to be reserved", credits, err)
+	}
+}
+
+// Without claims two control planes carry out one entry.
+func TestNoGuardClaimsTwice(t *testing.T) {
+	t.Parallel()
+	b := storetest.NewBundle(t, openSQLite)
+	b.Dispatched(t, "an_1")
+	if _, err := storetest.Claimed(t.Context(), b.Store, 2); !errors.Is(err, storetest.ErrClaimedTwice) {
+		t.Errorf("%v: the guard seems to be there still", err)
 	}
 }

@@ -13,6 +13,8 @@ const (
 	creditOpen = `state = 'reserved'`
 	// stageAhead: a stage of a run has its effects once.
 	stageAhead = `stage < $3`
+	// unclaimed: an entry of the outbox is one control plane's at a time.
+	unclaimed = `o.claimed_until <= $1`
 	// asksQueue: a later start of a job that failed is a person's retry only if the queue says so.
 	asksQueue = true
 )

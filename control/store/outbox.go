@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/posefleet/posefleet/protocol"
@@ -19,61 +18,6 @@ func (t *tx) enqueue(id string, kind OutboxKind, reason string) error {
 func (t *tx) enqueueRound(id string, kind OutboxKind, reason string, round int64) error {
 	return t.run(`INSERT INTO outbox (analysis_id, kind, reason, round, due_at, created_at) VALUES ($1, $2, $3, $4, $5, $5)`,
 		id, string(kind), reason, round, millis(t.now))
-}
-
-// Outbox lists entries of these kinds that are due, oldest first.
-func (s *sqlStore) Outbox(ctx context.Context, limit int, kinds ...OutboxKind) ([]OutboxEntry, error) {
-	args := []any{millis(s.now()), limit}
-	var marks []string
-	for _, k := range kinds {
-		args = append(args, string(k))
-		marks = append(marks, fmt.Sprintf("$%d", len(args)))
-	}
-	ofKind := ""
-	if len(kinds) > 0 {
-		ofKind = " AND kind IN (" + strings.Join(marks, ", ") + ")"
-	}
-	rows, err := s.reader.QueryContext(ctx, `SELECT id, analysis_id, kind, reason, round, tries, created_at FROM outbox
-		WHERE due_at <= $1`+ofKind+` ORDER BY due_at, id LIMIT $2`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read outbox: %w", err)
-	}
-	all, err := scanAll(rows, func(r scanner) (OutboxEntry, error) {
-		var e OutboxEntry
-		var at int64
-		err := r.Scan(&e.ID, &e.AnalysisID, &e.Kind, &e.Reason, &e.Round, &e.Tries, &at)
-		e.CreatedAt = fromMillis(at)
-
-		return e, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read outbox: %w", err)
-	}
-
-	return all, nil
-}
-
-// OutboxDone removes an entry. Another relay may have been faster; then there is nothing to note.
-func (s *sqlStore) OutboxDone(ctx context.Context, e OutboxEntry) error {
-	return s.write(ctx, "outbox done", func(t *tx) error {
-		rows, err := t.exec(`DELETE FROM outbox WHERE id = $1`, e.ID)
-		if err != nil || rows == 0 || (e.Kind != OutboxDispatch && e.Kind != OutboxDoor) {
-			return err
-		}
-		detail := e.Reason
-		if e.Kind == OutboxDoor {
-			detail += ", by HTTP"
-		}
-
-		return t.event(Event{AnalysisID: e.AnalysisID, Kind: EventDispatched, Detail: detail})
-	})
-}
-
-// OutboxFailed puts the entry off.
-func (s *sqlStore) OutboxFailed(ctx context.Context, e OutboxEntry, retryIn time.Duration) error {
-	return s.write(ctx, "outbox failed", func(t *tx) error {
-		return t.run(`UPDATE outbox SET tries = tries + 1, due_at = $2 WHERE id = $1`, e.ID, millis(t.now.Add(retryIn)))
-	})
 }
 
 // RequeueLapsed gives analyses of the HTTP door whose worker fell silent to the queue.

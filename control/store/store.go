@@ -77,11 +77,16 @@ type Store interface {
 	// ErrConflict is a known webhook id with another body.
 	RecordResult(ctx context.Context, p ResultPost) (Verdict, error)
 
-	// Outbox lists entries of these kinds that are due, oldest first; without kinds those of all.
+	// ClaimOutbox takes on entries for a while: nobody else gets them meanwhile. RenewOutbox moves the end of that for
+	// some, ReleaseOutbox gives all back that the owner has.
+	ClaimOutbox(ctx context.Context, c OutboxClaim) ([]OutboxEntry, error)
+	RenewOutbox(ctx context.Context, owner string, lease time.Duration, ids []int64) error
+	ReleaseOutbox(ctx context.Context, owner string) error
+	// Outbox lists entries of these kinds that are due, oldest first; without kinds those of all. It takes none on.
 	Outbox(ctx context.Context, limit int, kinds ...OutboxKind) ([]OutboxEntry, error)
 	// OutboxDone removes an entry whose intent has been carried out and notes a dispatch in the timeline.
 	OutboxDone(ctx context.Context, e OutboxEntry) error
-	// OutboxFailed puts the entry off.
+	// OutboxFailed puts the entry off and gives it back.
 	OutboxFailed(ctx context.Context, e OutboxEntry, retryIn time.Duration) error
 	// RequeueLapsed moves analyses whose lease of the HTTP door ended more than grace ago back to queued, each with a
 	// dispatch, and returns how many. Jobs of the queue come back by the queue's own stalled check.

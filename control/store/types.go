@@ -214,6 +214,8 @@ type OutboxEntry struct {
 	Round      int64
 	Tries      int
 	CreatedAt  time.Time
+	// Owner is who has taken it on, or "".
+	Owner string
 }
 
 // Event is one line of an analysis's timeline. Epoch and Holder are those of the execution concerned, if any.
