@@ -99,6 +99,8 @@ func actionProblem(err error) error {
 		detail = "The analysis has been decided already."
 	case errors.Is(err, store.ErrNotFailed):
 		detail = "Only a failed analysis can be retried, and only its last round."
+	case errors.Is(err, store.ErrOtherRound):
+		detail = "The analysis is in another round."
 	case errors.Is(err, store.ErrNoOutcome):
 		detail = "This round has no outcome that could be told again."
 	case errors.Is(err, store.ErrConflict):

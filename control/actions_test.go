@@ -79,6 +79,7 @@ func TestActions(t *testing.T) {
 		}
 	}
 	act("an_1/cancel", `{}`, "k1").want(t, http.StatusConflict, protocol.CodeConflict)
+	act("an_1/cancel", `{"round":0}`, "").want(t, http.StatusConflict, protocol.CodeConflict) // that one is over
 	act("an_1/cancel", `{"reason":"not needed"}`, "k2").want(t, http.StatusAccepted, "")
 	act("an_1/retry", `{}`, "k3").want(t, http.StatusConflict, protocol.CodeConflict)
 	act("an_1/redeliver", `{}`, "").want(t, http.StatusConflict, protocol.CodeConflict) // there is nowhere to send it

@@ -18,12 +18,14 @@ const (
 	EffectRequest Effect = "action.request"
 )
 
-// ErrNotFailed and ErrNoOutcome refuse an action that the analysis is not in the state for.
+// ErrNotFailed, ErrNoOutcome and ErrOtherRound refuse an action that the analysis is not in the state for.
 var (
 	// ErrNotFailed: only a failed analysis can be retried.
 	ErrNotFailed = errors.New("the analysis has not failed")
 	// ErrNoOutcome: the round has not been decided, so that there is no notice of it.
 	ErrNoOutcome = errors.New("the round has no outcome")
+	// ErrOtherRound: the round that was to be cancelled is over, or has not begun.
+	ErrOtherRound = errors.New("the analysis is in another round")
 )
 
 // Operating is the part of a Store that people use: they look, and they step in.
@@ -118,13 +120,15 @@ func (s *sqlStore) Cancel(ctx context.Context, id string) (Analysis, error) {
 }
 
 // CancelBy ends an analysis that has not been decided, and tells whether it did now. A cancelled one stays so; a delivered or failed one
-// is ErrSettled.
+// is ErrSettled. A request that means another round is ErrOtherRound: one that comes late must not end what somebody began since.
 func (s *sqlStore) CancelBy(ctx context.Context, a Action) (Analysis, bool, error) {
 	return s.act(ctx, a, "cancel analysis", func(t *tx, now *Analysis) (bool, error) {
-		if now.Status == StatusCancelled {
+		switch {
+		case a.Round != nil && *a.Round != now.Round:
+			return false, ErrOtherRound
+		case now.Status == StatusCancelled:
 			return false, nil
-		}
-		if now.Status.Terminal() {
+		case now.Status.Terminal():
 			return false, ErrSettled
 		}
 		if a.Actor != "" {

@@ -97,6 +97,12 @@ func testActionKeys(t *testing.T, b *Bundle) {
 		t.Fatalf("another key: %+v, %v, %v", a, fresh, err)
 	}
 	cancel := store.Action{ID: "an_1", Actor: "bob", Key: "k-3"}
+	for _, round := range []int64{1, 3} {
+		late := store.Action{ID: "an_1", Actor: "bob", Round: &round}
+		if a, _, err := b.CancelBy(b.ctx, late); !errors.Is(err, store.ErrOtherRound) {
+			t.Fatalf("a cancellation of round %d in round 2: %v, %v", round, a.Status, err)
+		}
+	}
 	for i := range 2 {
 		if a, fresh, err := b.CancelBy(b.ctx, cancel); err != nil || fresh != (i == 0) || a.Status != store.StatusCancelled {
 			t.Fatalf("cancel: %+v, %v, %v", a, fresh, err)
