@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/url"
 	"strconv"
 	"time"
 
+	"github.com/posefleet/posefleet/control/fleet"
 	"github.com/posefleet/posefleet/control/pipeline"
 	"github.com/posefleet/posefleet/control/storage"
 	"github.com/posefleet/posefleet/control/store"
@@ -81,17 +81,19 @@ type Config struct {
 	// between two tries, doubled each time; 0 means 5 s.
 	JobAttempts int           `env:"-"`
 	JobBackoff  time.Duration `env:"-"`
-	// WorkerCommand and WorkerEnv start a worker of this machine, WorkerOutput is where it writes; nil means this program with the word
-	// worker, nothing beyond what fits this control plane, and the standard error output.
+	// WorkerCommand and WorkerEnv start a worker of this machine; nil means this program with the word worker, and nothing beyond what fits this
+	// control plane.
 	WorkerCommand []string    `env:"-"`
 	WorkerEnv     Environment `env:"-"`
-	WorkerOutput  io.Writer   `env:"-"`
 	// Waker is what runs wake; nil means the fleet. Precheck looks at an analysis before its dispatch, Report does what follows a
 	// delivery before the customer is told; see pipeline.Config. RunLook is how often a run looks after its analysis; 0 means 5 min.
+	// RunTakeover is how long another control plane must be gone before its runs are taken over; 0 means 15 s.
 	Waker    pipeline.Waker                              `env:"-"`
 	Precheck func(context.Context, store.Analysis) error `env:"-"`
 	Report   func(context.Context, store.Analysis) error `env:"-"`
 	RunLook  time.Duration                               `env:"-"`
+
+	RunTakeover time.Duration `env:"-"`
 	// Point hears of places that the work passes, for tests that end the process there; see pipeline.Config, and KIND:carried for an entry
 	// of the outbox that was carried out and is still there. Nil: nobody does.
 	Point func(place string) `env:"-"`
@@ -265,6 +267,20 @@ func (c *Config) validateRest() error {
 	}
 
 	return errors.Join(errs...)
+}
+
+// warnings are what is strange and can work all the same.
+func (c *Config) warnings() []string {
+	var out []string
+	if c.ReadToken != "" && c.APIToken == "" {
+		out = append(out, EnvPrefix+"READ_TOKEN is set without "+EnvPrefix+"API_TOKEN: nobody may operate, except on a loopback address, where no token is asked for")
+	}
+	if rollout, err := pipeline.ParseRollout(c.Dispatch); err == nil && rollout.HTTP > 0 && c.Fleet == string(fleet.Local) {
+		out = append(out, EnvPrefix+"DISPATCH sends a part to "+EnvPrefix+"DOOR_URL, which is no worker of "+EnvPrefix+"FLEET=local; "+
+			"while that part waits, workers are started for it in vain")
+	}
+
+	return out
 }
 
 // publicURL is where callers reach the listener.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -116,8 +118,17 @@ func TestNewFails(t *testing.T) {
 	if _, err := control.New(t.Context(), taken, nil); err == nil {
 		t.Error("two on one address")
 	}
+	if _, err := control.New(t.Context(), b.cfg, nil); err == nil || !strings.Contains(err.Error(), "POSEFLEET_DATABASE_URL is in use by another control plane (process "+strconv.Itoa(os.Getpid())+")") {
+		t.Errorf("two on one file: %v", err)
+	}
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Errorf("close without run: %v", err)
+	}
+	if s, err = control.New(t.Context(), b.cfg, nil); err != nil {
+		t.Fatalf("after the end of the other: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

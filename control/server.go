@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/posefleet/posefleet/control/pipeline"
 	"github.com/posefleet/posefleet/control/storage"
 	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/protocol"
 	"github.com/posefleet/posefleet/protocol/webhook"
 	"github.com/posefleet/posefleet/queue"
 )
@@ -34,9 +36,11 @@ const (
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
+	hold      io.Closer
 	store     store.Store
 	storage   storage.Storage
 	queue     *queue.Queue
+	hints     *queue.Queue
 	verifier  *webhook.Verifier
 	listener  net.Listener
 	base      string
@@ -45,6 +49,7 @@ type Server struct {
 	hub       *hub
 	runs      *pipeline.Pipeline
 	relay     *relay
+	recaller  *recaller
 	keeper    *keeper
 	workers   *fleet.Reconciler
 	census    *census
@@ -87,6 +92,9 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.base = strings.TrimSuffix(public.String(), "/")
 	s.operators = newOperators(s.listener.Addr(), public, s.cfg.APIToken, s.cfg.ReadToken)
+	if s.hold, err = holdDatabase(s.cfg.DatabaseURL); err != nil {
+		return err
+	}
 	if s.store, err = store.Open(ctx, s.cfg.DatabaseURL, store.Options{Now: s.cfg.Now, Logger: s.log}); err != nil {
 		return err
 	}
@@ -104,6 +112,12 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.queue, err = queue.NewQueue(queue.Options{RedisURL: s.cfg.RedisURL, Prefix: s.cfg.Prefix, Name: s.cfg.Queue, Logger: s.log})
+	if err != nil {
+		return err
+	}
+	s.hints, err = queue.NewQueue(queue.Options{
+		RedisURL: s.cfg.RedisURL, Prefix: protocol.HintPrefix(s.cfg.Prefix, s.cfg.Queue), Name: protocol.HintQueue, Logger: s.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -128,7 +142,7 @@ func (s *Server) openRuns(ctx context.Context, queued *dispatcher) (*pipeline.Pi
 
 	return pipeline.Open(ctx, pipeline.Config{
 		DatabaseURL: s.cfg.DatabaseURL, Store: s.store, Rollout: rollout, Limit: s.cfg.RunTimeout, Now: s.cfg.Now, Logger: s.log,
-		Waker: s.cfg.Waker, Precheck: s.cfg.Precheck, Report: s.cfg.Report, Alive: queued.alive, Look: s.cfg.RunLook, Point: s.cfg.Point,
+		Waker: s.cfg.Waker, Precheck: s.cfg.Precheck, Report: s.cfg.Report, Alive: queued.alive, Look: s.cfg.RunLook, Takeover: s.cfg.RunTakeover, Point: s.cfg.Point,
 		OnWrite: func(id string) {
 			s.hub.notify(id)
 			s.wakeRelay()
@@ -145,8 +159,10 @@ func (s *Server) wakeRelay() {
 
 // assemble makes the parts that need nothing from outside.
 func (s *Server) assemble(queued *dispatcher) {
+	door := newDoor(s.store, &s.cfg, queued.dispatch, s.log)
+	s.recaller = &recaller{store: s.store, queue: s.queue, hints: s.hints, door: door, ids: make(chan string, recallBacklog), log: s.log}
 	s.relay = newRelay(s.store, destinations{
-		queue: queued, door: newDoor(s.store, &s.cfg, queued.dispatch, s.log), notifier: newNotifier(&s.cfg, s.metrics.notices, s.log), runs: s.runs,
+		queue: queued, door: door, notifier: newNotifier(&s.cfg, s.metrics.notices, s.log), runs: s.runs,
 	}, &s.cfg, s.log)
 	s.relayNow.Store(s.relay)
 	s.keeper = &keeper{store: s.store, now: s.cfg.Now, relay: s.relay, log: s.log}
@@ -154,7 +170,7 @@ func (s *Server) assemble(queued *dispatcher) {
 	s.metrics.registry.MustRegister(newStateCollector(s.store, s.census, s.cfg.Now))
 	s.page = page.New(pageSource{s}, s.log)
 	s.http = &http.Server{
-		Handler:           s.logged(problems(s.routes())),
+		Handler:           s.logged(lingering(problems(s.routes()))),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -178,6 +194,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stopWork()
 	var parts sync.WaitGroup
 	parts.Go(func() { s.relay.Run(work) })
+	parts.Go(func() { s.recaller.Run(work) })
 	parts.Go(func() { s.keeper.Run(work) })
 	parts.Go(func() { s.census.Run(work) })
 	lost := make(chan error, 1)
@@ -193,13 +210,25 @@ func (s *Server) Run(ctx context.Context) error {
 	case err = <-lost:
 	case <-ctx.Done():
 	}
+	s.log.InfoContext(ctx, "control plane is stopping", slog.String("because", cmp.Or(because(ctx), "a part of it ended")))
 	endFleet() // before the listener: workers of this machine may deliver what they have
 	close(s.stopping)
 	err = errors.Join(err, s.shutdown(ctx))
 	stopWork()
 	parts.Wait()
+	err = errors.Join(err, s.Close())
+	s.log.InfoContext(ctx, "control plane has stopped")
 
-	return errors.Join(err, s.Close())
+	return err
+}
+
+// because is why ctx ended, or "".
+func because(ctx context.Context) string {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause.Error()
+	}
+
+	return ""
 }
 
 // announce says where the server is and what it will not do.
@@ -207,6 +236,9 @@ func (s *Server) announce(ctx context.Context) {
 	open := s.operators.loopback || !s.operators.closed()
 	s.log.InfoContext(ctx, "control plane listens", slog.String("addr", s.Addr()), slog.String("public_url", s.base),
 		slog.Any("worker_secrets", webhook.Fingerprints(s.cfg.WorkerSecrets)), slog.Bool("operator_api", open))
+	for _, text := range s.cfg.warnings() {
+		s.log.WarnContext(ctx, text)
+	}
 	if !open {
 		s.log.WarnContext(ctx, "operator API and page are off: set POSEFLEET_API_TOKEN or listen on 127.0.0.1")
 	}
@@ -240,11 +272,17 @@ func (s *Server) Close() error {
 		if s.queue != nil {
 			errs = append(errs, s.queue.Close())
 		}
+		if s.hints != nil {
+			errs = append(errs, s.hints.Close())
+		}
 		if s.storage != nil {
 			errs = append(errs, s.storage.Close())
 		}
 		if s.store != nil {
 			errs = append(errs, s.store.Close())
+		}
+		if s.hold != nil {
+			errs = append(errs, s.hold.Close())
 		}
 	})
 

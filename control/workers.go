@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/posefleet/posefleet/control/fleet"
 	"github.com/posefleet/posefleet/control/fleet/ecs"
 	"github.com/posefleet/posefleet/control/fleet/local"
+	"github.com/posefleet/posefleet/control/pipeline"
 	"github.com/posefleet/posefleet/internal/envconfig"
 )
 
@@ -71,8 +73,8 @@ func (c *Config) validateFleet() error {
 	if err != nil {
 		return envconfig.Fault("FLEET", "%v", err)
 	}
-	if target.Kind == fleet.None {
-		return nil
+	if c.Fleet == "" {
+		return nil // made by a program, not from variables: the sizes do not matter
 	}
 	sizes := c.fleetConfig()
 	bounds := sizes.Validate()
@@ -84,6 +86,9 @@ func (c *Config) validateFleet() error {
 		if errors.Is(bounds, b.err) {
 			errs = append(errs, envconfig.Fault(b.name, "%v", b.err))
 		}
+	}
+	if rollout, err := pipeline.ParseRollout(c.Dispatch); err == nil && rollout.All() && target.Kind == fleet.Local {
+		errs = append(errs, envconfig.Fault("FLEET", "can't be local where all analyses go by HTTP (%sDISPATCH): the workers that it starts have no door at a fixed address", EnvPrefix))
 	}
 	// A worker that can't reach the clips would be started in vain again and again.
 	if target.Kind == fleet.Local && !strings.HasPrefix(c.StorageURL, "file:") && c.WorkerEnv[EnvPrefix+"STORAGE_HOSTS"] == "" {
@@ -146,7 +151,7 @@ func (s *Server) localFleet() (fleet.Driver, error) {
 		}
 		command = []string{exe, "worker"}
 	}
-	env, err := s.localEnviron()
+	env, err := s.cfg.localEnviron(s.Addr(), s.base)
 	if err != nil {
 		return nil, err
 	}
@@ -158,17 +163,20 @@ func (s *Server) localFleet() (fleet.Driver, error) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		pairs = append(pairs, name+"="+env[name])
 	}
-	output := s.cfg.WorkerOutput
-	if output == nil {
-		output = os.Stderr
-	}
 
-	return local.New(local.Config{Command: command, Env: pairs, Output: output, Grace: drain + localGrace, Log: s.log})
+	return local.New(local.Config{Command: command, Env: pairs, Grace: drain + localGrace, Log: s.log})
 }
 
-// localEnviron is the whole environment of a worker of this machine: what was given, and for the rest what fits this control plane.
-func (s *Server) localEnviron() (Environment, error) {
-	env := maps.Clone(s.cfg.WorkerEnv)
+// LocalWorker is the whole environment of the workers that a fleet of this machine starts, as far as it is known before the control plane
+// listens: for a look whether such a worker can start at all.
+func (c *Config) LocalWorker() (Environment, error) {
+	return c.localEnviron(c.Listen, cmp.Or(c.PublicURL, "http://127.0.0.1"))
+}
+
+// localEnviron is the whole environment of a worker of this machine: what was given, and for the rest what fits a control plane that listens
+// there and hands out URLs of that base.
+func (c *Config) localEnviron(addr, base string) (Environment, error) {
+	env := maps.Clone(c.WorkerEnv)
 	if env == nil {
 		env = Environment{}
 	}
@@ -177,19 +185,20 @@ func (s *Server) localEnviron() (Environment, error) {
 			env[EnvPrefix+name] = value
 		}
 	}
-	set("REDIS_URL", s.cfg.RedisURL)
-	set("PREFIX", s.cfg.Prefix)
-	set("QUEUE", s.cfg.Queue)
-	set("SLOTS", strconv.Itoa(s.cfg.FleetSlots))
+	env[EnvPrefix+"LOG_FORMAT"] = "json" // its lines go through our own log
+	set("REDIS_URL", c.RedisURL)
+	set("PREFIX", c.Prefix)
+	set("QUEUE", c.Queue)
+	set("SLOTS", strconv.Itoa(c.FleetSlots))
 	set("TASK_PROTECTION", "off")
 	if env[EnvPrefix+"DOOR_SECRET"] == "" {
 		set("HTTP_ENABLED", "false")
 	}
-	own, err := loopbackURL(s.Addr())
+	own, err := loopbackURL(addr)
 	if err != nil {
 		return nil, err
 	}
-	public, err := url.Parse(s.base)
+	public, err := url.Parse(base)
 	if err != nil {
 		return nil, err
 	}

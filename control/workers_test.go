@@ -30,7 +30,13 @@ func TestFleetFaults(t *testing.T) {
 		want string
 	}{
 		{nil, ""},
-		{map[string]string{"FLEET": "none", "FLEET_MAX": "0"}, ""},
+		{map[string]string{"FLEET": "none", "FLEET_MAX": "0"}, "POSEFLEET_FLEET_MAX must be 1 to 1000"},
+		{map[string]string{"FLEET_INTERVAL": "0s"}, "POSEFLEET_FLEET_INTERVAL must be 1s to 24h0m0s"},
+		{
+			map[string]string{"FLEET": "local", "DISPATCH": "http", "DOOR_URL": "http://w:8080/v1/jobs", "DOOR_SECRET": webhook.Generate()},
+			"POSEFLEET_FLEET can't be local where all analyses go by HTTP (POSEFLEET_DISPATCH): the workers that it starts have no door at a fixed address",
+		},
+		{map[string]string{"FLEET": "local", "DISPATCH": "http:99%", "DOOR_URL": "http://w:8080/v1/jobs", "DOOR_SECRET": webhook.Generate()}, ""},
 		{map[string]string{"FLEET": "local", "FLEET_MAX": "3", "FLEET_MIN": "3", "FLEET_INTERVAL": "1s"}, ""},
 		{map[string]string{"FLEET": "ecs:prod/pose"}, ""},
 		{map[string]string{"FLEET": "k8s"}, `POSEFLEET_FLEET must be none, local, or ecs:CLUSTER/SERVICE, not "k8s"`},

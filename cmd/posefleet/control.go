@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"os/signal"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/posefleet/posefleet/control"
+	"github.com/posefleet/posefleet/control/fleet"
+	"github.com/posefleet/posefleet/worker"
 )
 
 // controlCmd is "posefleet control".
@@ -34,9 +37,29 @@ func (c *controlCmd) Run(h *host) error {
 	if err != nil {
 		return c.flags.explain(err)
 	}
+	if err := checkWorkers(&cfg); err != nil {
+		return c.flags.explain(err)
+	}
 	s, err := control.New(ctx, cfg, newLogger(h.stderr, cfg.LogFormat, cfg.LogLevel))
+	if _, ok := errors.AsType[*control.ConfigError](err); ok {
+		return c.flags.explain(err)
+	}
 	if err != nil {
 		return err
 	}
 	return s.Run(ctx)
+}
+
+// checkWorkers refuses settings with which no worker of this machine could start: the control plane would try again for ever.
+func checkWorkers(cfg *control.Config) error {
+	target, err := fleet.ParseTarget(cfg.Fleet)
+	if err != nil || target.Kind != fleet.Local {
+		return err
+	}
+	env, err := cfg.LocalWorker()
+	if err != nil {
+		return err
+	}
+	_, err = worker.LoadConfig(env)
+	return err
 }

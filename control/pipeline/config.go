@@ -67,6 +67,8 @@ type Config struct {
 	Look time.Duration
 	// Poll is how often decisions of other processes are looked for, at least 10 ms; 0 means 2 s.
 	Poll time.Duration
+	// Takeover is how long a process on the same Postgres must be gone or silent before others go on with its runs, at least 1 s; 0 means 15 s.
+	Takeover time.Duration
 	// Now is the store's clock; nil means time.Now.
 	Now func() time.Time
 	// Logger hears of faults; nil means nobody does.
@@ -81,6 +83,9 @@ const (
 	defaultLook  = 5 * time.Minute
 	defaultPoll  = 2 * time.Second
 	shortestTime = 10 * time.Millisecond
+
+	defaultTakeover  = 15 * time.Second
+	shortestTakeover = time.Second
 )
 
 // Validate returns every fault, joined.
@@ -96,6 +101,9 @@ func (c *Config) Validate() error {
 		if d != 0 && d < shortestTime {
 			errs = append(errs, fmt.Errorf("%s must be at least %s, not %s", name, shortestTime, d))
 		}
+	}
+	if c.Takeover != 0 && c.Takeover < shortestTakeover {
+		errs = append(errs, fmt.Errorf("takeover must be at least %s, not %s", shortestTakeover, c.Takeover))
 	}
 	seen := map[string]bool{}
 	for _, id := range stepIDs() {
@@ -116,6 +124,7 @@ func (c *Config) Validate() error {
 
 func (c *Config) setDefaults() {
 	c.Limit, c.Look, c.Poll = cmp.Or(c.Limit, defaultLimit), cmp.Or(c.Look, defaultLook), cmp.Or(c.Poll, defaultPoll)
+	c.Takeover = cmp.Or(c.Takeover, defaultTakeover)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now

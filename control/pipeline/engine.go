@@ -34,13 +34,17 @@ type engine struct {
 	dbos dbos.Context
 	pool *pgxpool.Pool
 	seat *seat
+	// name is what DBOS calls this process.
+	name string
 	// lost gets an error when the seat went to another process.
 	lost <-chan error
+	// freeSince is since when seats are known to be free; only Pipeline.Run's goroutine looks.
+	freeSince map[int]time.Time
 }
 
 // openEngine connects, brings the tables up to date and takes up the runs of this process's predecessor.
-func openEngine(ctx context.Context, databaseURL string, log *slog.Logger, fn dbos.Workflow[input, store.Status]) (*engine, error) {
-	e := &engine{}
+func openEngine(ctx context.Context, databaseURL string, takeover time.Duration, log *slog.Logger, fn dbos.Workflow[input, store.Status]) (*engine, error) {
+	e := &engine{freeSince: map[int]time.Time{}}
 	config := dbos.Config{
 		AppName: appName, ApplicationVersion: version, ExecutorID: seatName(0), DatabaseSchema: schema, SystemDBStartupTimeout: startLimit,
 		Logger: slog.New(&quiet{log.Handler()}),
@@ -49,9 +53,10 @@ func openEngine(ctx context.Context, databaseURL string, log *slog.Logger, fn db
 		path, _, _ = strings.Cut(path, "?")
 		// As a path in a URL: it may have any characters.
 		config.DatabaseURL = "sqlite:file:" + escapePath(path+sqliteSuffix)
-	} else if err := e.connect(ctx, databaseURL, &config); err != nil {
+	} else if err := e.connect(ctx, databaseURL, takeover, &config); err != nil {
 		return nil, err
 	}
+	e.name = config.ExecutorID
 	var err error
 	// The engine outlives the call, and ends with close.
 	if e.dbos, err = dbos.NewContext(context.WithoutCancel(ctx), config); err != nil {
@@ -66,16 +71,16 @@ func openEngine(ctx context.Context, databaseURL string, log *slog.Logger, fn db
 }
 
 // connect opens the pool and takes a seat.
-func (e *engine) connect(ctx context.Context, databaseURL string, config *dbos.Config) error {
+func (e *engine) connect(ctx context.Context, databaseURL string, takeover time.Duration, config *dbos.Config) error {
 	c, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		return errors.New("not a valid postgres:// URL")
 	}
 	c.MaxConns = maxConns
 	if e.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), c); err != nil {
-		return errors.New("the database can't be reached")
+		return errUnreachable
 	}
-	if e.seat, err = takeSeat(ctx, c.ConnConfig); err != nil {
+	if e.seat, err = takeSeat(ctx, c.ConnConfig, takeover); err != nil {
 		return errors.Join(err, e.close())
 	}
 	e.lost = e.seat.lost
@@ -102,33 +107,6 @@ func (e *engine) states(rows []store.Run) (map[string]dbos.WorkflowStatusType, e
 	}
 
 	return out, nil
-}
-
-// adopt takes over the runs of processes that are gone. Where there is one process, its next start does.
-func (e *engine) adopt(ctx context.Context) error {
-	if e.seat == nil {
-		return nil
-	}
-	all, err := dbos.ListWorkflows(e.dbos, dbos.WithFilterStatus(dbos.WorkflowStatusPending), dbos.WithFilterLoadInput(false),
-		dbos.WithFilterLoadOutput(false), dbos.WithFilterLimit(maxAdopted))
-	if err != nil {
-		return fmt.Errorf("list runs of others: %w", err)
-	}
-	left := map[string][]string{}
-	for _, w := range all {
-		if w.ExecutorID != e.seat.name() {
-			left[w.ExecutorID] = append(left[w.ExecutorID], w.ID)
-		}
-	}
-	for name, ids := range left {
-		err = errors.Join(err, e.seat.whileFree(ctx, name, func() error {
-			_, err := dbos.ResumeWorkflows[store.Status](e.dbos, ids)
-
-			return err
-		}))
-	}
-
-	return err
 }
 
 // forget removes runs that ended long ago.

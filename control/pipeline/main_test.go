@@ -26,6 +26,7 @@ const (
 	killVar   = "PIPELINE_TEST_KILL"
 	refuseVar = "PIPELINE_TEST_REFUSE"
 	lookVar   = "PIPELINE_TEST_LOOK"
+	goneVar   = "PIPELINE_TEST_GONE"
 )
 
 func TestMain(m *testing.M) {
@@ -61,6 +62,9 @@ func runChild() int {
 	}
 	if ms, err := strconv.Atoi(env[lookVar]); err == nil {
 		cfg.RunLook = time.Duration(ms) * time.Millisecond
+	}
+	if ms, err := strconv.Atoi(env[goneVar]); err == nil {
+		cfg.RunTakeover = time.Duration(ms) * time.Millisecond
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

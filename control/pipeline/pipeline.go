@@ -35,6 +35,7 @@ type Pipeline struct {
 	log     *slog.Logger
 	engine  *engine
 	waiting waiting
+	doubts  *doubts
 	// swept is where the last sweep stopped.
 	swept store.Run
 }
@@ -45,9 +46,9 @@ func Open(ctx context.Context, cfg Config) (*Pipeline, error) {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 	cfg.setDefaults()
-	p := &Pipeline{cfg: cfg, log: cfg.Logger, waiting: waiting{runs: map[store.RunKey]chan struct{}{}}}
+	p := &Pipeline{cfg: cfg, log: cfg.Logger, waiting: waiting{runs: map[store.RunKey]chan struct{}{}}, doubts: newDoubts()}
 	var err error
-	if p.engine, err = openEngine(ctx, cfg.DatabaseURL, cfg.Logger, p.analysis); err != nil {
+	if p.engine, err = openEngine(ctx, cfg.DatabaseURL, cfg.Takeover, cfg.Logger, p.analysis); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 
@@ -73,6 +74,8 @@ func (p *Pipeline) start(ctx context.Context, k store.RunKey, reason store.RunRe
 	}
 	// The run belongs to the process, not to the call.
 	if _, err := dbos.RunWorkflow(p.engine.dbos, p.analysis, in, dbos.WithWorkflowID(id)); err != nil {
+		p.doubts.add(id)
+
 		return fmt.Errorf("start run of %s: %w", k.AnalysisID, err)
 	}
 
@@ -87,9 +90,10 @@ func (p *Pipeline) Hint(analysisID string, round int64) {
 // Run looks for decisions that others made and for runs that nobody has, until ctx ends. It returns an error if this process may not go
 // on with its runs, because another one took them.
 func (p *Pipeline) Run(ctx context.Context) error {
-	poll, sweep := time.NewTicker(p.cfg.Poll), time.NewTicker(sweepInterval)
+	poll, sweep, adopt := time.NewTicker(p.cfg.Poll), time.NewTicker(sweepInterval), time.NewTicker(p.cfg.Takeover/seatChecks)
 	defer poll.Stop()
 	defer sweep.Stop()
+	defer adopt.Stop()
 	p.Sweep(ctx) // after a restore there may be runs of which nothing is kept
 	for {
 		select {
@@ -99,8 +103,13 @@ func (p *Pipeline) Run(ctx context.Context) error {
 			return err
 		case <-poll.C:
 			p.hints(ctx)
+			p.settleDoubts(ctx)
 		case <-sweep.C:
 			p.Sweep(ctx)
+		case <-adopt.C:
+			if err := p.engine.adopt(ctx, p.log); err != nil && ctx.Err() == nil {
+				p.log.ErrorContext(ctx, "runs of other processes can't be looked at", slog.Any("error", err))
+			}
 		}
 	}
 }
@@ -119,10 +128,9 @@ func (p *Pipeline) hints(ctx context.Context) {
 	}
 }
 
-// Sweep begins runs anew that are not kept any more, ends those that can't go on, takes over those of processes that are gone, and forgets
-// old ones. It does so by itself; tests call it.
+// Sweep begins runs anew that are not kept any more, ends those that can't go on, and forgets old ones. Run does so by itself; tests call it.
 func (p *Pipeline) Sweep(ctx context.Context) {
-	if err := errors.Join(p.orphans(ctx), p.engine.adopt(ctx), p.engine.forget(runMemory, sweepBatch)); err != nil && ctx.Err() == nil {
+	if err := errors.Join(p.orphans(ctx), p.engine.forget(runMemory, sweepBatch)); err != nil && ctx.Err() == nil {
 		p.log.ErrorContext(ctx, "runs can't be swept", slog.Any("error", err))
 	}
 }
@@ -140,6 +148,11 @@ func (p *Pipeline) orphans(ctx context.Context) error {
 		for _, row := range rows {
 			if err == nil {
 				err = p.renew(ctx, row, states)
+			}
+		}
+		for id, state := range states {
+			if state == dbos.WorkflowStatusPending && !p.doubts.runs(id) {
+				p.doubts.add(id)
 			}
 		}
 		if err != nil {

@@ -40,6 +40,9 @@ func ParseRollout(s string) (Rollout, error) {
 	return Rollout{HTTP: int(share*100 + 0.5)}, nil
 }
 
+// All tells whether nothing goes to the queue.
+func (r Rollout) All() bool { return r.HTTP == allOfThem }
+
 // Way is the way of an analysis.
 func (r Rollout) Way(analysisID string) store.Way {
 	sum := sha256.Sum256([]byte(analysisID))

@@ -95,6 +95,9 @@ type run struct {
 // analysis is the durable function. An error leaves the run where it is: the process ends, or the code has no place for what is kept.
 func (p *Pipeline) analysis(ctx dbos.Context, in input) (store.Status, error) {
 	r := &run{Pipeline: p, ctx: ctx, in: in}
+	if id, err := dbos.GetWorkflowID(ctx); err == nil {
+		defer p.doubts.began(id)()
+	}
 	last, err := r.work()
 	if err == nil && last.Fault != nil {
 		// The catch-all: whatever went wrong, the round ends, and its credit goes back once.

@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -18,14 +18,18 @@ const (
 	seats = 64
 	// seatLock is the first key of the advisory locks: a number of our own.
 	seatLock = 0x706f7365
-	// seatCheck is how often a process looks whether it still has its seat.
-	seatCheck = 5 * time.Second
+	// seatChecks is how often a process looks whether it still has its seat while another one would wait before it takes over its runs.
+	seatChecks = 3
 	// seatPatience is how many looks a seat that is held elsewhere is tried for.
 	seatPatience = 12
-	// maxAdopted bounds how many runs are looked at in a sweep.
-	maxAdopted = 5000
+	// maxAdopted bounds how many runs are taken over at once.
+	maxAdopted = 1000
 	seatPrefix = "control-"
+	// unknownSetting is PostgreSQL's code for a setting that it does not have.
+	unknownSetting = "42704"
 )
+
+var errUnreachable = errors.New("the database can't be reached")
 
 var errSeats = fmt.Errorf("there are %d control planes on this database already", seats)
 
@@ -35,13 +39,19 @@ var errSeatTaken = errors.New("the connection to the database was lost, and anot
 // seat is what tells the processes on one Postgres apart: a number, held by an advisory lock for as long as the process lives. DBOS knows
 // the process by it. Whoever sits down takes up the runs that its predecessor left; the seats of processes that do not come back are
 // looked after by the others.
+//
+//	held ──connection lost──► free ──same process within the patience of the others──► held
+//	  │                        └──free for takeover──► its runs go on in another process
+//	  └──not a word for takeover: the server ends the session──► free
 type seat struct {
 	number int
-	config *pgx.ConnConfig
-	conn   *pgx.Conn
-	lost   chan error
-	stop   context.CancelFunc
-	done   chan struct{}
+	// takeover is how long a seat is free before another process takes over the runs of it.
+	takeover time.Duration
+	config   *pgx.ConnConfig
+	conn     *pgx.Conn
+	lost     chan error
+	stop     context.CancelFunc
+	done     chan struct{}
 }
 
 func seatName(number int) string { return seatPrefix + strconv.Itoa(number) }
@@ -49,11 +59,11 @@ func seatName(number int) string { return seatPrefix + strconv.Itoa(number) }
 func (s *seat) name() string { return seatName(s.number) }
 
 // takeSeat takes the first seat that is free.
-func takeSeat(ctx context.Context, config *pgx.ConnConfig) (*seat, error) {
-	s := &seat{config: config.Copy(), lost: make(chan error, 1), done: make(chan struct{})}
-	conn, err := pgx.ConnectConfig(ctx, s.config)
+func takeSeat(ctx context.Context, config *pgx.ConnConfig, takeover time.Duration) (*seat, error) {
+	s := &seat{config: config.Copy(), takeover: takeover, lost: make(chan error, 1), done: make(chan struct{})}
+	conn, err := s.connect(ctx)
 	if err != nil {
-		return nil, errors.New("the database can't be reached")
+		return nil, errUnreachable
 	}
 	for s.number = range seats {
 		got, err := lockSeat(ctx, conn, s.number)
@@ -73,6 +83,23 @@ func takeSeat(ctx context.Context, config *pgx.ConnConfig) (*seat, error) {
 	return nil, errors.Join(errSeats, conn.Close(ctx))
 }
 
+// connect opens a connection that holds a lock no longer than its process is heard: one that stands still, or whose machine is gone, would
+// keep its seat for hours, and nobody would go on with its runs. A server older than 14 knows no such limit, and has the system's.
+func (s *seat) connect(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.takeover)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, s.config)
+	if err != nil {
+		return nil, err
+	}
+	_, err = conn.Exec(ctx, `SELECT set_config('idle_session_timeout', $1, false)`, strconv.FormatInt(s.takeover.Milliseconds(), 10))
+	if fault, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || fault.Code != unknownSetting) {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+
+	return conn, nil
+}
+
 func lockSeat(ctx context.Context, conn *pgx.Conn, number int) (bool, error) {
 	var got bool
 	err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, seatLock, number).Scan(&got)
@@ -84,7 +111,7 @@ func lockSeat(ctx context.Context, conn *pgx.Conn, number int) (bool, error) {
 func (s *seat) keep(ctx context.Context) {
 	defer close(s.done)
 	defer func() { _ = s.conn.Close(context.WithoutCancel(ctx)) }() // the lock goes with it
-	tick := time.NewTicker(seatCheck)
+	tick := time.NewTicker(s.takeover / seatChecks)
 	defer tick.Stop()
 	held, missed := true, 0
 	for {
@@ -93,7 +120,7 @@ func (s *seat) keep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		alive := s.conn.Ping(ctx) == nil
+		alive := s.ping(ctx)
 		if alive && held {
 			continue
 		}
@@ -111,11 +138,19 @@ func (s *seat) keep(ctx context.Context) {
 	}
 }
 
+// ping tells whether the connection answers, in time: one that is silent is as good as lost.
+func (s *seat) ping(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.takeover/seatChecks)
+	defer cancel()
+
+	return s.conn.Ping(ctx) == nil
+}
+
 // again takes the seat once more, on a new connection unless this one lives.
 func (s *seat) again(ctx context.Context, alive bool) bool {
 	if !alive {
 		_ = s.conn.Close(ctx)
-		conn, err := pgx.ConnectConfig(ctx, s.config)
+		conn, err := s.connect(ctx)
 		if err != nil {
 			return true // nobody can take it either; the next look tries again
 		}
@@ -126,15 +161,11 @@ func (s *seat) again(ctx context.Context, alive bool) bool {
 	return err != nil || got
 }
 
-// whileFree calls fn while it holds the seat of that name, if nobody else does.
-func (s *seat) whileFree(ctx context.Context, name string, fn func() error) error {
-	number, err := strconv.Atoi(strings.TrimPrefix(name, seatPrefix))
-	if err != nil || number == s.number {
-		return nil
-	}
+// whileFree calls fn while it holds the seat of that number, if nobody else does.
+func (s *seat) whileFree(ctx context.Context, number int, fn func() error) error {
 	conn, err := pgx.ConnectConfig(ctx, s.config)
 	if err != nil {
-		return errors.New("the database can't be reached")
+		return errUnreachable
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // and with it the lock
 	if got, err := lockSeat(ctx, conn, number); err != nil || !got {
@@ -143,6 +174,10 @@ func (s *seat) whileFree(ctx context.Context, name string, fn func() error) erro
 
 	return fn()
 }
+
+// takenSeats are the seats that processes sit on, as the server knows them.
+const takenSeats = `SELECT objid::int FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = $1 AND objsubid = 2
+	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
 // leave gives the seat back.
 func (s *seat) leave() error {

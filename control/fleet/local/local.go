@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -18,11 +17,10 @@ type Config struct {
 	// Command is the program and its arguments, Env its whole environment; the ports are added.
 	Command []string
 	Env     []string
-	// Output is where the workers' own output goes; nil means nowhere.
-	Output io.Writer
 	// Grace is how long a worker may take to end after SIGTERM before it is killed; 0 means two minutes.
 	Grace time.Duration
-	Log   *slog.Logger
+	// Log also gets what the workers write, which is best JSON: each line with the process id of its worker.
+	Log *slog.Logger
 }
 
 var (
@@ -53,9 +51,6 @@ func New(cfg Config) (*Fleet, error) {
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Grace = cmp.Or(cfg.Grace, defaultGrace)
-	if cfg.Output == nil {
-		cfg.Output = io.Discard
-	}
 
 	return &Fleet{cfg: cfg}, nil
 }

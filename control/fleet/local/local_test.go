@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,13 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/posefleet/posefleet/control/fleet"
 	"github.com/posefleet/posefleet/internal/wait"
 )
 
-// modeVariable makes the test binary a worker: one that is "good", "stubborn" against SIGTERM, "slow" to get ready, or that "dies".
+// modeVariable makes the test binary a worker: one that is "good", "stubborn" against SIGTERM, "slow" to get ready, that "dies" or
+// "talks".
 const modeVariable = "LOCAL_TEST_WORKER"
 
 func TestMain(m *testing.M) {
@@ -35,6 +38,11 @@ func TestMain(m *testing.M) {
 func work(mode string) {
 	if mode == "dies" {
 		os.Exit(3)
+	}
+	if mode == "talks" {
+		slog.New(slog.NewJSONHandler(os.Stderr, nil)).With(slog.String("service_name", "posefleet")).Warn("a job", slog.Int("slot", 7))
+		fmt.Print("last words")
+		os.Exit(0)
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
@@ -55,7 +63,7 @@ func work(mode string) {
 // start runs a fleet for the length of the test.
 func start(t *testing.T, mode string) (f *Fleet, end func()) {
 	t.Helper()
-	f, err := New(Config{Command: []string{os.Args[0]}, Env: []string{modeVariable + "=" + mode}, Grace: time.Second, Output: t.Output()})
+	f, err := New(Config{Command: []string{os.Args[0]}, Env: []string{modeVariable + "=" + mode}, Grace: time.Second, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +176,7 @@ func TestEndEndsStubbornAndSlow(t *testing.T) {
 // A worker that can't start is tried again, with pauses that grow, until it is not wanted any more.
 func TestDies(t *testing.T) {
 	t.Parallel()
-	log := &lines{}
+	log := &written{}
 	f, end := start(t, "dies")
 	f.cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	set(t, f, 1)
@@ -184,21 +192,75 @@ func TestDies(t *testing.T) {
 	}
 }
 
-// lines keeps a log.
-type lines struct {
+// What workers write is in our log: records as they were, with the process that they are of.
+func TestOutputIsTagged(t *testing.T) {
+	t.Parallel()
+	f, end := start(t, "talks")
+	log := &written{}
+	f.cfg.Log = slog.New(slog.NewJSONHandler(log, nil))
+	set(t, f, 1)
+	wait.For(t, 20*time.Second, func() bool { return log.has("last words") })
+	end()
+	first := log.lines()
+	var pid int
+	var got []map[string]any
+	for _, line := range first {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := record["pid"].(float64); ok && pid == 0 {
+			pid = int(n)
+		}
+		if record["worker_pid"] == float64(pid) {
+			delete(record, "time")
+			got = append(got, record)
+		}
+	}
+	want := []map[string]any{
+		{"level": "WARN", "msg": "a job", "worker_pid": float64(pid), "slot": float64(7)},
+		{"level": "WARN", "msg": "worker wrote", "worker_pid": float64(pid), "line": "last words"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s\n%s", d, first)
+	}
+}
+
+func TestParseRecord(t *testing.T) {
+	t.Parallel()
+	for line, good := range map[string]bool{
+		`{"time":"2026-11-30T12:00:00.5Z","level":"DEBUG","msg":"m","a":[1,{"b":2}]}`: true,
+		`{"msg":"m"}`: true, `{"level":"INFO"}`: false, `{"msg":"m"} x`: false, `{"msg":"m"`: false, `{"msg":"m","level":"loud"}`: false,
+		`{"msg":"m","time":"noon"}`: false, `[1]`: false, `panic: x`: false, ``: false, `{"msg":1}`: false,
+	} {
+		if _, err := parseRecord([]byte(line), slog.Int("pid", 1)); (err == nil) != good {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// written keeps a log.
+type written struct {
 	mu  sync.Mutex
 	buf strings.Builder
 }
 
 // Write implements io.Writer.
-func (l *lines) Write(b []byte) (int, error) {
+func (l *written) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
 	return l.buf.Write(b)
 }
 
-func (l *lines) has(text string) bool {
+func (l *written) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	return strings.Split(strings.TrimSpace(l.buf.String()), "\n")
+}
+
+func (l *written) has(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 

@@ -23,6 +23,8 @@ const (
 	probeStarting = 50 * time.Millisecond
 	probeReady    = 2 * time.Second
 	probeMost     = time.Second
+	// probesMissed is how many questions in a row a ready worker may leave without any answer: on a busy machine that says nothing.
+	probesMissed = 3
 	// restartFirst and restartMost bound the pause before a worker that ended is started again, doubled each time until it has run for
 	// restartForgiven.
 	restartFirst    = 250 * time.Millisecond
@@ -115,7 +117,8 @@ func (m *member) once() error {
 	}
 	cmd := exec.Command(m.cfg.Command[0], m.cfg.Command[1:]...)
 	cmd.Env = append(slices.Clip(m.cfg.Env), "POSEFLEET_LISTEN="+loopback(door), "POSEFLEET_ADMIN_LISTEN="+loopback(admin))
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = m.cfg.Output, m.cfg.Output, pipesMost
+	output := newLines(m.cfg.Log)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = output, output, pipesMost
 	// A group of its own: Ctrl-C is for the control plane, which lets its workers drain.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	begin := time.Now()
@@ -123,6 +126,8 @@ func (m *member) once() error {
 	if err != nil {
 		return err
 	}
+	output.of(proc.Pid())
+	defer output.end()
 	m.set(proc.Pid(), false)
 	defer m.set(0, false)
 	m.cfg.Log.Info("worker started", slog.Int("pid", proc.Pid()), slog.Int("admin_port", admin), slog.Int("door_port", door))
@@ -138,7 +143,7 @@ func (m *member) watch(proc *child.Process, url string, begin time.Time) error {
 	defer probes.client.CloseIdleConnections()
 	timer := time.NewTimer(probeStarting)
 	defer timer.Stop()
-	for {
+	for missed := 0; ; {
 		select {
 		case <-proc.Done():
 			return fmt.Errorf("worker process: %w", proc.Err())
@@ -152,7 +157,11 @@ func (m *member) watch(proc *child.Process, url string, begin time.Time) error {
 		case <-timer.C:
 		}
 		_, was := m.state()
-		ready := probes.ask()
+		ready, answered := probes.ask()
+		if missed++; answered {
+			missed = 0
+		}
+		ready = ready || (was && !answered && missed < probesMissed)
 		if ready && !was {
 			m.cfg.Log.Info("worker is ready", slog.Int("pid", proc.Pid()), slog.Int64("after_ms", time.Since(begin).Milliseconds()))
 		}
@@ -170,17 +179,17 @@ type prober struct {
 	url    string
 }
 
-// ask tells whether the worker can take work.
-func (p *prober) ask() bool {
+// ask tells whether the worker can take work, and whether it said anything at all.
+func (p *prober) ask() (ready, answered bool) {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, p.url, http.NoBody)
 	if err != nil {
-		return false
+		return false, false
 	}
 	res, err := p.client.Do(req)
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer res.Body.Close()
 
-	return res.StatusCode == http.StatusOK
+	return res.StatusCode == http.StatusOK, true
 }

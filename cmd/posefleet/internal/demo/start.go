@@ -105,8 +105,6 @@ func (d *demo) startControl(ctx context.Context, secrets map[string]string) erro
 		return err
 	}
 
-	config.WorkerOutput = d.Err
-
 	server, err := control.New(ctx, config, d.Log)
 	if err != nil {
 		return err
