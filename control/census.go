@@ -16,6 +16,9 @@ const (
 	// censusMemory is how long the store keeps it.
 	censusMemory = 7 * 24 * time.Hour
 	censusBatch  = 500
+	// censusFresh is how old the queue's numbers may be that somebody asks for, censusPatience how long they are waited for.
+	censusFresh    = 2 * time.Second
+	censusPatience = time.Second
 )
 
 // census says how the queue is, once for the whole fleet and also when no worker runs: alarms about age and progress are made of its
@@ -28,8 +31,13 @@ type census struct {
 	changed func()
 	log     *slog.Logger
 
+	// asking is held while the queue is asked for somebody, so that all who ask meanwhile share the answer; at most censusPatience.
+	asking sync.Mutex
+
 	mu     sync.Mutex
 	latest *store.Census
+	// counted is when latest was found, or not found.
+	counted time.Time
 }
 
 // Run works until ctx ends.
@@ -54,13 +62,42 @@ func (c *census) last() *store.Census {
 	return c.latest
 }
 
+// current is a census that is at most censusFresh old, and its age; nil while the queue can't be read. However many ask, the queue is asked once
+// in that time.
+func (c *census) current(ctx context.Context) (*store.Census, time.Duration) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if age := c.age(); age >= censusFresh {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), censusPatience) // the others want it too
+		defer cancel()
+		now, _, err := c.count(ctx)
+		if err != nil {
+			c.log.DebugContext(ctx, "queue can't be read", slog.Any("error", err))
+		}
+		c.keep(now)
+	}
+
+	return c.last(), c.age()
+}
+
+func (c *census) keep(now *store.Census) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.latest, c.counted = now, time.Now()
+}
+
+func (c *census) age() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return time.Since(c.counted)
+}
+
 func (c *census) take(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, censusInterval/3)
 	defer cancel()
 	now, age, err := c.count(ctx)
-	c.mu.Lock()
-	c.latest = now
-	c.mu.Unlock()
+	c.keep(now)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.WarnContext(ctx, "queue can't be read", slog.Any("error", err))

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"time"
 
@@ -43,7 +44,8 @@ type sizeView struct {
 // fleetView is queue and fleet as they are.
 type fleetView struct {
 	Open      map[store.Status]int64 `json:"open" doc:"Analyses that have not been decided, by state."`
-	Queue     *queueView             `json:"queue,omitempty" doc:"The latest census, at most a minute old; missing while Redis is away."`
+	Queue     *queueView             `json:"queue,omitempty" doc:"The queue, at most two seconds ago; missing while Redis is away."`
+	QueueAge  *float64               `json:"queueAgeSeconds,omitempty" doc:"How old the queue's numbers are."`
 	Desired   int                    `json:"desired"`
 	Running   int                    `json:"running"`
 	Ready     int                    `json:"ready"`
@@ -65,8 +67,10 @@ func (s *Server) fleet(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	same := v
+	same.QueueAge = nil // the same numbers are the same answer, whatever their age
 
-	return answerTagged(w, r, v)
+	return answerTaggedAs(w, r, same, v)
 }
 
 func (s *Server) fleetNow(ctx context.Context) (fleetView, error) {
@@ -75,9 +79,10 @@ func (s *Server) fleetNow(ctx context.Context) (fleetView, error) {
 	if v.Open, err = s.store.Open(ctx); err != nil {
 		return v, err
 	}
-	if c := s.census.last(); c != nil {
+	if c, age := s.census.current(ctx); c != nil {
 		q := viewCensus(*c)
-		v.Queue = &q
+		seconds := math.Round(age.Seconds()*1000) / 1000
+		v.Queue, v.QueueAge = &q, &seconds
 	}
 	f, err := s.store.Fleet(ctx)
 	v.Desired, v.Running, v.Ready, v.Reason = f.Desired, f.Running, f.Ready, f.Reason
@@ -145,6 +150,26 @@ func viewCensus(c store.Census) queueView {
 	}
 
 	return v
+}
+
+// sameDepth tells whether only the time has gone on.
+func (q *queueView) sameDepth(o *queueView) bool {
+	if q == nil || o == nil {
+		return q == o
+	}
+	a, b := *q, *o
+	b.At, b.OldestSeconds = a.At, a.OldestSeconds
+	workers := func(v queueView) int64 {
+		if v.Workers == nil {
+			return -1
+		}
+
+		return *v.Workers
+	}
+	same := workers(a) == workers(b)
+	a.Workers, b.Workers = nil, nil
+
+	return same && a == b
 }
 
 // larger is both at the time of the first, each number the larger one: a peak must not get lost between two points.

@@ -46,10 +46,16 @@ func (s *Server) liveList(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// liveFleet is GET /v1/fleet/live: queue and fleet as they are, now and at each change.
+// liveFleet is GET /v1/fleet/live: queue and fleet as they are, now and at each change. That time goes on is none, but once in a while.
 func (s *Server) liveFleet(w http.ResponseWriter, r *http.Request) error {
+	var shown fleetView
+
 	return s.stream(w, r, "fleet", fleetTopic, func(ctx context.Context) (any, bool, error) {
 		v, err := s.fleetNow(ctx)
+		if v.Queue.sameDepth(shown.Queue) && v.Queue != nil && v.Queue.At.Sub(shown.Queue.At) < censusInterval {
+			v.Queue, v.QueueAge = shown.Queue, shown.QueueAge
+		}
+		shown = v
 
 		return v, false, err
 	})

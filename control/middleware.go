@@ -104,7 +104,7 @@ func lingering(h http.Handler) http.Handler {
 	})
 }
 
-// logged writes one line for each request. The path has no query and no signature; the health check is not worth a line.
+// logged writes one line for each request. The path has no query and no signature; health checks are not worth a line.
 func (s *Server) logged(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
@@ -127,7 +127,7 @@ func (s *Server) finishRequest(rec *recording, r *http.Request, started time.Tim
 			refuse(http.StatusInternalServerError, protocol.CodeInternal, "The request could not be carried out.").write(rec)
 		}
 	}
-	if r.URL.Path == "/healthz" || r.Method == http.MethodGet && rec.status < 400 {
+	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" || r.Method == http.MethodGet && rec.status < 400 {
 		level = slog.LevelDebug
 	}
 	s.metrics.request(r.Pattern, rec.status)

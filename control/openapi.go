@@ -22,7 +22,7 @@ type operation struct {
 	// serve is the handler with its guard. The operations of workers have handlers that read and verify the exact bytes.
 	serve http.Handler
 	needs role
-	// signed: a worker's signature instead of a role.
+	// signed: a worker's signature instead of a role. With neither everybody may ask.
 	signed bool
 	params []*huma.Param
 	// body is a value of the request's type, nil for none; answers are those of the answers' types by status, nil for an answer without
@@ -30,7 +30,7 @@ type operation struct {
 	body    any
 	answers map[int]any
 	media   string
-	// faults are the statuses of problem documents, beside 401, 403 and 5XX, which every operation may have.
+	// faults are the statuses of problem documents, beside 5XX, which every operation may have, and 401 and 403 of those with a guard.
 	faults []int
 }
 
@@ -95,9 +95,13 @@ func (o operation) huma(schemas huma.Registry) *huma.Operation {
 		Security: []map[string][]string{{"bearer": {}}, {"session": {}}},
 	}
 	op.Parameters = append(op.Parameters, o.params...)
-	if o.signed {
+	refusals := []int{http.StatusUnauthorized, http.StatusForbidden}
+	switch {
+	case o.signed:
 		op.Security = []map[string][]string{{"signature": {}}}
-	} else {
+	case o.needs == roleNone:
+		op.Security, refusals = nil, nil
+	default:
 		op.Extensions["x-role"] = o.needs.String()
 	}
 	if o.body != nil {
@@ -109,7 +113,7 @@ func (o operation) huma(schemas huma.Registry) *huma.Operation {
 		op.Responses[strconv.Itoa(status)] = o.answer(schemas, status, v)
 	}
 	problem := schemas.Schema(reflect.TypeFor[protocol.Problem](), true, "Problem")
-	for _, status := range append([]int{http.StatusUnauthorized, http.StatusForbidden}, o.faults...) {
+	for _, status := range append(refusals, o.faults...) {
 		op.Responses[strconv.Itoa(status)] = refusal(http.StatusText(status), problem)
 	}
 	op.Responses["5XX"] = refusal("A fault of the server that time may heal; Retry-After says when to try again.", problem)

@@ -57,6 +57,7 @@ func (s *Server) operations() []operation {
 	all := append(s.analysisOperations(), s.actionOperations()...)
 	all = append(all, s.mediaOperations()...)
 	all = append(all, s.accountOperations()...)
+	all = append(all, s.processOperations()...)
 
 	return append(all, s.workerOperations()...)
 }
@@ -161,6 +162,27 @@ func (s *Server) accountOperations() []operation {
 			method: http.MethodGet, path: "/v1/fleet/live", id: "followFleet", tag: "fleet", needs: roleRead, serve: patient(s.reader(s.liveFleet)),
 			summary: "Follow queue and fleet by server-sent events: event fleet, now and at each change.",
 			media:   "text/event-stream", answers: map[int]any{200: nil},
+		},
+	}
+}
+
+// processOperations are about the process itself. Whoever watches it needs no token to learn whether it lives.
+func (s *Server) processOperations() []operation {
+	const tag = "process"
+
+	return []operation{
+		{
+			method: http.MethodGet, path: "/healthz", id: "getHealth", tag: tag, serve: s.answering(s.healthz),
+			summary: "Whether the process and its database answer; 503 is a reason to restart it.", answers: map[int]any{200: healthView{}}, faults: []int{503},
+		},
+		{
+			method: http.MethodGet, path: "/readyz", id: "getReady", tag: tag, serve: s.answering(s.readyz),
+			summary: "Whether what is submitted now reaches a worker: database and Redis answer, and the process is not about to end.",
+			answers: map[int]any{200: healthView{}}, faults: []int{503},
+		},
+		{
+			method: http.MethodGet, path: "/version", id: "getVersion", tag: tag, needs: roleRead, serve: s.reader(s.showVersion),
+			summary: "What was built.", answers: map[int]any{200: versionView{}},
 		},
 	}
 }

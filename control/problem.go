@@ -129,11 +129,19 @@ func (s *Server) answering(h handler) http.HandlerFunc {
 
 // answerTagged sends a JSON document that a caller may know already: with its ETag in If-None-Match it is a 304.
 func answerTagged(w http.ResponseWriter, r *http.Request, body any) error {
-	text, err := json.Marshal(body)
+	return answerTaggedAs(w, r, body, body)
+}
+
+// answerTaggedAs is answerTagged with the tag of another document: what differs between the two does not matter to a caller who knows it.
+func answerTaggedAs(w http.ResponseWriter, r *http.Request, tagged, body any) error {
+	text, err := json.Marshal(tagged)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(text)
+	if text, err = json.Marshal(body); err != nil {
+		return err
+	}
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	h := w.Header()
 	h.Set("ETag", tag)

@@ -1,9 +1,7 @@
 package control
 
 import (
-	"context"
 	"net/http"
-	"time"
 
 	"github.com/posefleet/posefleet/control/storage"
 )
@@ -11,7 +9,6 @@ import (
 // routes is the table of everything that is served; that of the operator API and of what workers send is in openapi_operations.go.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.answering(s.healthz))
 	mux.HandleFunc("GET /metrics", s.reader(s.metrics.handler()))
 
 	api := describe(mux, s.operations())
@@ -32,16 +29,4 @@ func (s *Server) routes() *http.ServeMux {
 	}
 
 	return mux
-}
-
-// healthz is 200 while the process and its database answer. Redis and storage may be away for a while: that is no
-// reason to restart.
-func (s *Server) healthz(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
-	defer cancel()
-	if err := s.store.Ping(ctx); err != nil {
-		return unavailable("The database does not answer.", err)
-	}
-
-	return answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }

@@ -21,3 +21,28 @@ func String() string {
 
 	return "dev"
 }
+
+// Revision is the state of the sources that was built, with "-dirty" behind it if that was not as committed; "" if the build does not know it.
+func Revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+
+	revision, dirty := "", ""
+
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+
+	if revision == "" {
+		return ""
+	}
+
+	return revision + dirty
+}
