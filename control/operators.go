@@ -66,7 +66,9 @@ func (c caller) actor() string {
 // operators decides who may use the operator API and the page.
 //
 //	listener       Host of the request       a token set   answer
-//	loopback       loopback or public URL    either        let in to operate, or with the role of the token that is sent
+//	loopback       loopback                  either        let in to operate, or with the role of the token that is sent
+//	loopback       public URL                no            let in to operate
+//	loopback       public URL                yes           token or session needed: a proxy on this machine brings people from anywhere
 //	loopback       another                   yes           token or session needed
 //	other          any                       yes           token or session needed
 //	loopback       another                   no            403: a page elsewhere may have led the browser here
@@ -104,7 +106,7 @@ func (o *operators) open(r *http.Request) bool {
 	}
 	ip := net.ParseIP(strings.Trim(host, "[]"))
 
-	return host == "localhost" || host == o.public.Hostname() || (ip != nil && ip.IsLoopback())
+	return host == "localhost" || (ip != nil && ip.IsLoopback()) || (o.closed() && host == o.public.Hostname())
 }
 
 // check tells who asks, or returns a problem unless they may do what needs the role.

@@ -188,6 +188,7 @@ func TestOperatorsTable(t *testing.T) {
 	t.Parallel()
 	loopback := setup(t, func(c *control.Config) { c.PublicURL = "https://control.example/base/" })
 	guarded := setup(t, func(c *control.Config) { c.APIToken = token })
+	proxied := setup(t, func(c *control.Config) { c.PublicURL, c.APIToken = "https://control.example/", token })
 	wide := setup(t, func(c *control.Config) { c.Listen, c.APIToken = "0.0.0.0:0", token })
 	shut := setup(t, func(c *control.Config) { c.Listen = "0.0.0.0:0" })
 	bearer := http.Header{"Authorization": {"Bearer " + token}}
@@ -202,6 +203,9 @@ func TestOperatorsTable(t *testing.T) {
 		{"loopback by name", loopback, host("localhost:80"), 200},
 		{"loopback by v6", loopback, host("[::1]:80"), 200},
 		{"loopback by public name", loopback, host("control.example"), 200},
+		{"loopback by public name, as through a proxy, with a token set", proxied, host("control.example"), 401},
+		{"loopback by public name with the token", proxied, http.Header{"Host": {"control.example"}, "Authorization": {"Bearer " + token}}, 200},
+		{"loopback beside the proxy", proxied, http.Header{}, 200},
 		{"loopback rebound", loopback, host("evil.example"), 403},
 		{"loopback rebound, token needed", guarded, host("evil.example"), 401},
 		{"loopback with a token set", guarded, http.Header{}, 200},
