@@ -113,9 +113,10 @@ func (s *sqlStore) Open(ctx context.Context) (map[Status]int64, error) {
 	return out, rows.Err()
 }
 
-// Backlog tells how many entries of a kind the outbox holds, and since when the oldest waits.
+// Backlog tells how many entries of a kind the outbox holds, and since when the oldest waits. A notice that is sent again carries the time of
+// the decision, which may be long ago: it waits since it was due.
 func (s *sqlStore) Backlog(ctx context.Context) (map[OutboxKind]Backlog, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT kind, count(*), min(created_at) FROM outbox GROUP BY kind`)
+	rows, err := s.reader.QueryContext(ctx, `SELECT kind, count(*), min(CASE WHEN kind = 'renotice' THEN due_at ELSE created_at END) FROM outbox GROUP BY kind`)
 	if err != nil {
 		return nil, fmt.Errorf("measure outbox: %w", err)
 	}

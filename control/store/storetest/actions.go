@@ -154,6 +154,9 @@ func testRedeliver(t *testing.T, b *Bundle) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	b.wantActor(t, "an_1", store.EventRedelivered, "ada: round 0, failed")
+	if all, err := b.Backlog(b.ctx); err != nil || all[store.OutboxRenotice].Entries != 1 || b.Clock.Now().Sub(all[store.OutboxRenotice].Oldest) > time.Minute {
+		t.Fatalf("%+v, %v: it has waited since it was asked for, not since the decision", all, err)
+	}
 	if err := b.OutboxDone(b.ctx, again[0]); err != nil {
 		t.Fatal(err)
 	}
