@@ -56,7 +56,7 @@ func (l *line) get() redis.UniversalClient {
 
 	if l.client == nil {
 		l.client = l.open()
-		l.client.AddHook(&replacer{line: l, client: l.client, traffic: &traffic{}})
+		l.client.AddHook(&replacer{line: l, client: l.client, traffic: newTraffic()})
 
 		if l.closed {
 			_ = l.client.Close() // it has no connection yet

@@ -19,7 +19,7 @@ const (
 	// callTimeout is for two answers, each of which has commandTimeout by its connection: a script that the server does not know any more is
 	// sent again whole, and a new connection may have a greeting first.
 	callTimeout = 2 * commandTimeout
-	addTries       = 4
+	addTries    = 4
 )
 
 // Options name a queue. All BullMQ clients with the same Redis, prefix and name share it.

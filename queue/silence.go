@@ -16,13 +16,32 @@ import (
 // whether the server is there at all, and how long that one has for its answer.
 const patience = time.Second
 
-// traffic is when something last went over any connection of a client, either way.
-type traffic struct{ moved atomic.Int64 }
+// traffic is when something last went over any connection of a client, either way. Times count from its start.
+type traffic struct {
+	start time.Time
+	moved atomic.Int64
+	asked atomic.Int64 // when a call last asked on a fresh connection
+}
 
-func (t *traffic) note() { t.moved.Store(time.Now().UnixNano()) }
+func newTraffic() *traffic {
+	t := &traffic{start: time.Now()}
+	t.asked.Store(-int64(patience))
+
+	return t
+}
+
+func (t *traffic) note() { t.moved.Store(int64(time.Since(t.start))) }
 
 // quiet is for how long nothing has.
-func (t *traffic) quiet() time.Duration { return time.Since(time.Unix(0, t.moved.Load())) }
+func (t *traffic) quiet() time.Duration { return time.Since(t.start) - time.Duration(t.moved.Load()) }
+
+// mayAsk is true for one of the calls that wait, and for the next one when the first must have its answer: what one learns holds for all,
+// and a server in trouble is not to be met by a connection for each.
+func (t *traffic) mayAsk() bool {
+	last, now := t.asked.Load(), int64(time.Since(t.start))
+
+	return now-last >= int64(patience) && t.asked.CompareAndSwap(last, now)
+}
 
 // of is the connection, watched. The driver looks at a socket whether it was closed meanwhile: it must go on to see one.
 func (t *traffic) of(c net.Conn) net.Conn {
@@ -112,7 +131,7 @@ func (r *replacer) watched(blocking bool, call func() error) error {
 func (r *replacer) answersElsewhere(answered <-chan struct{}) bool {
 	for {
 		silent := r.traffic.quiet() >= patience
-		if silent && r.line.ping(answered) && r.traffic.quiet() >= patience {
+		if silent && r.traffic.mayAsk() && r.line.ask(answered) && r.traffic.quiet() >= patience {
 			return true
 		}
 
@@ -127,7 +146,12 @@ func (r *replacer) answersElsewhere(answered <-chan struct{}) bool {
 	}
 }
 
-func (l *line) ping(answered <-chan struct{}) bool {
+// question is a script, because a server that holds back what may write, as before it hands over to another one (CLIENT PAUSE … WRITE),
+// answers a PING all the same: the calls that wait there are not lost, and those that may not be repeated would be.
+const question = "return 1"
+
+// ask tells whether a fresh connection is answered at once.
+func (l *line) ask(answered <-chan struct{}) bool {
 	fresh := l.probe()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 
@@ -135,7 +159,7 @@ func (l *line) ping(answered <-chan struct{}) bool {
 
 	got := make(chan error, 1)
 
-	go func() { got <- fresh.Ping(ctx).Err() }() // ends when it is answered, or closed below
+	go func() { got <- fresh.Eval(ctx, question, nil).Err() }() // ends when it is answered, or closed below
 
 	select {
 	case err := <-got:

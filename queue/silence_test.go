@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/posefleet/posefleet/internal/wait"
 )
@@ -126,5 +129,57 @@ func TestSilenceIsNoticed(t *testing.T) {
 
 	if took := <-failed; took < patience || took > commandTimeout/2 {
 		t.Errorf("noticed after %v", took)
+	}
+}
+
+// A server that holds back what may write, before it hands over to another one, answers everything else: a call that waits there is not cut
+// off, since one that adds a job without an id could not be repeated.
+func TestHeldBackWritesAreNoSilence(t *testing.T) {
+	t.Parallel()
+
+	const held = 3 * patience
+
+	k := newKit(t)
+	q := k.queue("q")
+	k.add(q, "n", nil, JobOptions{})
+	k.must(k.r.Do(t.Context(), "CLIENT", "PAUSE", held.Milliseconds(), "WRITE").Err())
+
+	began := time.Now()
+	_, err := q.Add(t.Context(), "n", nil, JobOptions{})
+
+	if took := time.Since(began); err != nil || took < patience {
+		t.Errorf("%v after %v", err, took)
+	}
+}
+
+// Many calls that wait together ask whether the server is there on one connection, not on one each.
+func TestSilenceIsAskedAboutOnce(t *testing.T) {
+	t.Parallel()
+
+	k := newKit(t)
+	q := k.queue("q")
+	k.must(q.Ping(t.Context()))
+
+	var asked atomic.Int64
+
+	probe := q.client.probe
+	q.client.probe = func() redis.UniversalClient {
+		asked.Add(1)
+		return probe()
+	}
+
+	k.must(k.r.Do(t.Context(), "CLIENT", "PAUSE", (3 * patience).Milliseconds(), "ALL").Err())
+
+	began := time.Now()
+
+	var calls sync.WaitGroup
+	for range 100 {
+		calls.Go(func() { _, _ = q.Counts(t.Context()) })
+	}
+
+	calls.Wait()
+
+	if n, most := asked.Load(), int64(time.Since(began)/patience)+1; n == 0 || n > most {
+		t.Errorf("asked %d times in %v, at most %d", n, time.Since(began), most)
 	}
 }
