@@ -16,6 +16,8 @@ const (
 	// censusMemory is how long the store keeps it.
 	censusMemory = 7 * 24 * time.Hour
 	censusBatch  = 500
+	// censusLimit bounds a census: one that can't be taken is said to be so, and the next one is not late.
+	censusLimit = censusInterval / 3
 	// censusFresh is how old the queue's numbers may be that somebody asks for, censusPatience how long they are waited for.
 	censusFresh    = 2 * time.Second
 	censusPatience = time.Second
@@ -45,7 +47,7 @@ func (c *census) Run(ctx context.Context) {
 	tick := time.NewTicker(censusInterval)
 	defer tick.Stop()
 	for {
-		c.take(ctx)
+		c.take(ctx, censusLimit)
 		select {
 		case <-ctx.Done():
 			return
@@ -93,13 +95,15 @@ func (c *census) age() time.Duration {
 	return time.Since(c.counted)
 }
 
-func (c *census) take(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, censusInterval/3)
+// take takes a census within the limit. What it says of faults is for the end of the limit too: only after the end of the process nobody
+// wants to hear it.
+func (c *census) take(process context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(process, limit)
 	defer cancel()
 	now, age, err := c.count(ctx)
 	c.keep(now)
 	if err != nil {
-		if ctx.Err() == nil {
+		if process.Err() == nil {
 			c.log.WarnContext(ctx, "queue can't be read", slog.Any("error", err))
 		}
 		c.changed()
@@ -108,10 +112,10 @@ func (c *census) take(ctx context.Context) {
 	}
 	c.log.InfoContext(ctx, "queue", slog.Int64("waiting", now.Waiting), slog.Int64("active", now.Active), slog.Int64("delayed", now.Delayed),
 		slog.Int64("demand", now.Waiting+now.Active+now.Delayed), slog.Float64("oldest_seconds", age), slog.Bool("paused", now.Paused))
-	if err := c.store.AddCensus(ctx, *now); err != nil && ctx.Err() == nil {
+	if err := c.store.AddCensus(ctx, *now); err != nil && process.Err() == nil {
 		c.log.ErrorContext(ctx, "census can't be kept", slog.Any("error", err))
 	}
-	if _, err := c.store.ForgetCensus(ctx, now.At.Add(-censusMemory), censusBatch); err != nil && ctx.Err() == nil {
+	if _, err := c.store.ForgetCensus(ctx, now.At.Add(-censusMemory), censusBatch); err != nil && process.Err() == nil {
 		c.log.ErrorContext(ctx, "old census can't be removed", slog.Any("error", err))
 	}
 	c.changed()
