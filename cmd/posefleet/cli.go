@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -44,6 +45,8 @@ type host struct {
 	environ        map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	// command is the program's name and those of the commands that were named, for hints.
+	command string
 }
 
 // usageError is a fault of the command line or the configuration: exit code 2.
@@ -62,7 +65,7 @@ func run(args, environ []string, stdout, stderr io.Writer) (code int) {
 	if len(args) == 1 && args[0] == "help" {
 		args = []string{"--help"}
 	}
-	h := &host{ctx: context.Background(), environ: environMap(environ), stdin: os.Stdin, stdout: stdout, stderr: stderr}
+	h := &host{ctx: context.Background(), environ: environMap(environ), stdin: os.Stdin, stdout: stdout, stderr: stderr, command: "posefleet"}
 	err := execute(args, h)
 	if e, ok := errors.AsType[exitError](err); ok {
 		return int(e)
@@ -73,7 +76,7 @@ func run(args, environ []string, stdout, stderr io.Writer) (code int) {
 	hint := ""
 	code = exitFailed
 	if _, usage := errors.AsType[*usageError](err); usage {
-		hint, code = " (see posefleet --help)", exitUsage
+		hint, code = " (see "+h.command+" --help)", exitUsage
 	}
 	fmt.Fprintf(stderr, "posefleet: %s%s\n", oneLine(err), hint)
 	return code
@@ -102,11 +105,26 @@ func execute(args []string, h *host) (err error) {
 	if err != nil {
 		return fmt.Errorf("command line: %w", err)
 	}
+	h.command = commandOf(parser.Model.Node, args)
 	ctx, err := parser.Parse(args)
 	if err != nil {
 		return &usageError{err: err}
 	}
 	return ctx.Run()
+}
+
+// commandOf is the command that args name, as far as they name one: a fault of theirs is explained by its help.
+func commandOf(n *kong.Node, args []string) string {
+	name := n.Name
+	for _, arg := range args {
+		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Type == kong.CommandNode && c.Name == arg })
+		if i < 0 {
+			break
+		}
+		n = n.Children[i]
+		name += " " + n.Name
+	}
+	return name
 }
 
 func newCLI() *cli {

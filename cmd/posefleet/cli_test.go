@@ -49,6 +49,8 @@ func TestExitCodes(t *testing.T) {
 		{"unknown command", nil, []string{"bogus"}, 2, "bogus"},
 		{"usage hint", nil, []string{"bogus"}, 2, "(see posefleet --help)"},
 		{"unknown flag", nil, []string{"worker", "--bogus"}, 2, "--bogus"},
+		{"hint to the command", nil, []string{"control"}, 2, "POSEFLEET_WORKER_SECRET is required (see posefleet control --help)"},
+		{"hint to a command below", nil, []string{"ledger", "study", "--bogus"}, 2, "(see posefleet ledger study --help)"},
 		{"missing variable", good[1:], []string{"worker"}, 2, "POSEFLEET_CONTROL_URL is required"},
 		{"bad variable", append([]string{"POSEFLEET_SLOTS=x"}, good...), []string{"worker"}, 2, "POSEFLEET_SLOTS must be a whole number"},
 		{"bad flag", good, []string{"worker", "--slots", "0"}, 2, "--slots must be"},
@@ -134,8 +136,49 @@ func TestEnqueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
+	if want := "posefleet: nobody was asked whether there are such analyses: POSEFLEET_CONTROL_URL is not set\n"; stderr != want {
+		t.Errorf("stderr %q", stderr)
+	}
 	j, err := q.Job(t.Context(), "an_2")
 	if err != nil || j.Name != "analysis" || string(j.Data) != `{"v":1,"analysisId":"an_2"}` {
 		t.Fatalf("%+v, %v", j, err)
+	}
+}
+
+// A control plane that is configured is asked first. What it does not know is not added, nor is anything beside it; where it does not tell,
+// jobs are added all the same, and the output says so.
+func TestEnqueueAsks(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	plane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Authorization") != "Bearer a token for looking":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/v1/analyses/an_1":
+			_, _ = w.Write([]byte(`{"analysisId":"an_1","status":"queued"}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"code":"unknown_analysis"}`))
+		}
+	}))
+	t.Cleanup(plane.Close)
+	other := httptest.NewServer(http.NotFoundHandler()) // a control plane of somebody else's, which has no such route
+	t.Cleanup(other.Close)
+	for _, tt := range []struct {
+		url, token, id string
+		code           int
+		stdout, stderr string
+	}{
+		{plane.URL, "a token for looking", "nosuch", 1, "", "posefleet: enqueue: the control plane does not know nosuch; nothing was added\n"},
+		{plane.URL, "a token for looking", "an_1", 0, "an_1 added\n", ""},
+		{plane.URL, "", "an_2", 0, "an_2 added\n", "did not tell whether there are such analyses: read analysis: status 401"},
+		{other.URL, "", "an_3", 0, "an_3 added\n", "did not tell whether there are such analyses: read analysis: status 404"},
+		{"http://127.0.0.1:1", "", "an_4", 0, "an_4 added\n", "connection refused"},
+	} {
+		environ := []string{"POSEFLEET_REDIS_URL=" + r.URL, "POSEFLEET_CONTROL_URL=" + tt.url, "POSEFLEET_READ_TOKEN=" + tt.token}
+		code, stdout, stderr := call(environ, "enqueue", tt.id)
+		if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.stderr) || tt.stderr == "" && stderr != "" {
+			t.Errorf("%+v: exit %d %q %q", tt, code, stdout, stderr)
+		}
 	}
 }

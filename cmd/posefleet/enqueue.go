@@ -1,19 +1,26 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/posefleet/posefleet/control"
+	"github.com/posefleet/posefleet/internal/operator"
 	"github.com/posefleet/posefleet/protocol"
 	"github.com/posefleet/posefleet/queue"
 	"github.com/posefleet/posefleet/worker"
 )
 
-// enqueueCmd is "posefleet enqueue ID…".
+// enqueueCmd is "posefleet enqueue ID…". A job of an analysis that nobody knows fails at the first worker that takes it: where a control plane is
+// configured it is asked first, and otherwise the output says that nobody was.
 type enqueueCmd struct {
 	IDs      []string      `arg:"" name:"id" help:"Analysis ids."`
 	Attempts int           `default:"3" help:"How often each job is tried."`
@@ -23,15 +30,28 @@ type enqueueCmd struct {
 }
 
 func newEnqueueCmd() enqueueCmd {
-	list := slices.DeleteFunc(worker.Variables(), func(v worker.Variable) bool {
-		return !slices.Contains([]string{"redis-url", "prefix", "queue"}, v.Flag())
-	})
+	var list []worker.Variable
+	for _, flag := range []string{"redis-url", "prefix", "queue", "control-url"} {
+		i := slices.IndexFunc(worker.Variables(), func(v worker.Variable) bool { return v.Flag() == flag })
+		list = append(list, worker.Variables()[i])
+	}
+	last := len(list) - 1
+	list[last].Help = "base URL of the control plane, to ask whether it knows the analyses"
+	for _, v := range control.Variables() {
+		if v.Flag() == "api-token" || v.Flag() == "read-token" {
+			v.Help = "token for that, unless it listens on a loopback address"
+			list = append(list, v)
+		}
+	}
 	v := newVariables(list)
 	return enqueueCmd{Plugins: v.plugin(), flags: v}
 }
 
+// askTimeout bounds all questions to the control plane.
+const askTimeout = 5 * time.Second
+
 // Run adds one job for each id. All ids are checked before the first is added.
-func (c *enqueueCmd) Run(h *host) error {
+func (c *enqueueCmd) Run(h *host) (err error) {
 	for _, id := range c.IDs {
 		if err := protocol.ValidateID(id); err != nil {
 			return &usageError{err: fmt.Errorf("id %q: %w", id, err)}
@@ -51,11 +71,42 @@ func (c *enqueueCmd) Run(h *host) error {
 	if err != nil {
 		return c.flags.explain(fmt.Errorf("%s or %s is not usable: %w", c.flags.list[1].Name, c.flags.list[2].Name, err))
 	}
+	defer func() { err = errors.Join(err, q.Close()) }()
+	if err := c.ask(h, get(3), cmp.Or(get(4), get(5))); err != nil {
+		return err
+	}
 	var errs []error
 	for _, id := range c.IDs {
 		errs = append(errs, c.add(h, q, id))
 	}
-	return errors.Join(append(errs, q.Close())...)
+	return errors.Join(errs...)
+}
+
+// ask refuses ids that the control plane does not know. One that can't tell keeps nobody from adding jobs: Redis is all that they need.
+func (c *enqueueCmd) ask(h *host, controlURL, token string) error {
+	if controlURL == "" {
+		fmt.Fprintf(h.stderr, "posefleet: nobody was asked whether there are such analyses: %s is not set\n", c.flags.list[3].Name)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, askTimeout)
+	defer cancel()
+	client := &operator.Client{Base: controlURL, Token: token, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	var unknown []string
+	for _, id := range c.IDs {
+		_, err := client.Get(ctx, id)
+		answer, ok := errors.AsType[*operator.StatusError](err)
+		switch {
+		case ok && answer.Problem.Code == protocol.CodeUnknownAnalysis:
+			unknown = append(unknown, id)
+		case err != nil:
+			fmt.Fprintf(h.stderr, "posefleet: the control plane did not tell whether there are such analyses: %s\n", oneLine(err))
+			return nil
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("enqueue: the control plane does not know %s; nothing was added", strings.Join(unknown, ", "))
+	}
+	return nil
 }
 
 func (c *enqueueCmd) add(h *host, q *queue.Queue, id string) error {

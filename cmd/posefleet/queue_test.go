@@ -81,7 +81,9 @@ func TestQueueCommands(t *testing.T) {
 		}
 		return stdout + stderr
 	}
-	expect(0, "enqueue an_1 an_2 an_3")
+	if code, _, stderr := call(environ, "enqueue", "an_1", "an_2", "an_3"); code != 0 {
+		t.Fatalf("enqueue: exit %d, %q", code, stderr)
+	}
 	var doc struct {
 		Queue  string `json:"queue"`
 		Counts struct {
