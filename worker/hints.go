@@ -30,6 +30,7 @@ func (w *Worker) followHints(ctx context.Context) {
 			w.log.Warn("hints of the control plane are not followed", slog.String("error", err.Error()))
 			return
 		}
+		o.Logger = nil // what Redis refuses is said once, not for each job
 		w.hintsWhileBusy(ctx, hints, &after)
 	}
 }

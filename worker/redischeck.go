@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/posefleet/posefleet/queue"
 )
 
@@ -18,7 +20,7 @@ const (
 )
 
 // checkRedis says once, as soon as Redis answers, that it would throw locks and jobs away when its memory is full: nothing shows that
-// later but work that is done twice or never. A Redis that does not tell is taken at its word.
+// later but work that is done twice or never. A Redis that does not tell is taken at its word: a user with the least rights may not ask.
 func checkRedis(ctx context.Context, o queue.Options, log *slog.Logger) {
 	q, err := queue.NewQueue(o)
 	if err != nil {
@@ -30,6 +32,9 @@ func checkRedis(ctx context.Context, o queue.Options, log *slog.Logger) {
 		all, err := askServers(ctx, q)
 		if err == nil {
 			warnEviction(all, log)
+			return
+		}
+		if redis.HasErrorPrefix(err, "NOPERM") {
 			return
 		}
 		pause := time.NewTimer(redisCheckPause)
