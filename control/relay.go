@@ -69,6 +69,7 @@ func (r *relay) wakeUp() {
 
 // Run works until ctx ends.
 func (r *relay) Run(ctx context.Context) {
+	r.couriers[0].releaseOrphans(ctx)
 	var couriers sync.WaitGroup
 	for _, c := range r.couriers {
 		couriers.Go(func() { c.run(ctx) })

@@ -243,3 +243,10 @@ func (c *courier) release(ctx context.Context) {
 		c.log.WarnContext(ctx, "outbox can't be given back; it is free in a while", slog.Any("error", err))
 	}
 }
+
+// releaseOrphans frees what the process before has left, for all couriers, before they begin.
+func (c *courier) releaseOrphans(ctx context.Context) {
+	if err := c.store.ReleaseOutbox(ctx, ""); err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "outbox can't be given back; it is free in a while", slog.Any("error", err))
+	}
+}

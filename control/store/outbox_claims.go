@@ -85,10 +85,25 @@ func (s *sqlStore) RenewOutbox(ctx context.Context, owner string, lease time.Dur
 	})
 }
 
-// ReleaseOutbox gives all the owner's claims back.
+// ReleaseOutbox gives all the owner's claims back. Without an owner it is for the start of a process: in SQLite, which is for one process, all
+// claims are of processes that are gone; in Postgres nobody knows.
 func (s *sqlStore) ReleaseOutbox(ctx context.Context, owner string) error {
+	if owner == "" {
+		return s.releaseOrphans(ctx)
+	}
+
 	return s.write(ctx, "release outbox", func(t *tx) error {
-		return t.run(`UPDATE outbox SET claimed_by = '', claimed_until = 0 WHERE claimed_by = $1 AND claimed_by <> ''`, owner)
+		return t.run(`UPDATE outbox SET claimed_by = '', claimed_until = 0 WHERE claimed_by = $1`, owner)
+	})
+}
+
+func (s *sqlStore) releaseOrphans(ctx context.Context) error {
+	if s.forUpdate != "" { // Postgres
+		return nil
+	}
+
+	return s.write(ctx, "release outbox", func(t *tx) error {
+		return t.run(`UPDATE outbox SET claimed_by = '', claimed_until = 0 WHERE claimed_by <> ''`)
 	})
 }
 

@@ -78,7 +78,7 @@ type Store interface {
 	RecordResult(ctx context.Context, p ResultPost) (Verdict, error)
 
 	// ClaimOutbox takes on entries for a while: nobody else gets them meanwhile. RenewOutbox moves the end of that for
-	// some, ReleaseOutbox gives all back that the owner has.
+	// some, ReleaseOutbox gives all back that the owner has; without an owner, what processes that are gone had, where that is known.
 	ClaimOutbox(ctx context.Context, c OutboxClaim) ([]OutboxEntry, error)
 	RenewOutbox(ctx context.Context, owner string, lease time.Duration, ids []int64) error
 	ReleaseOutbox(ctx context.Context, owner string) error

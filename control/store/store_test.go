@@ -150,3 +150,21 @@ func TestCheckURL(t *testing.T) {
 		}
 	}
 }
+
+// What a process had taken on when it was killed is free for the next one: at once in SQLite, which is for one process; after a while in Postgres,
+// where it may be alive.
+func TestSQLiteReleasesOrphans(t *testing.T) {
+	t.Parallel()
+	b := storetest.NewBundle(t, openSQLite)
+	b.Dispatched(t, "an_1")
+	c := store.OutboxClaim{Owner: "killed", Kinds: []store.OutboxKind{store.OutboxDispatch}, Limit: 1, Lease: time.Hour}
+	for _, owner := range []string{"killed", "next"} {
+		c.Owner = owner
+		if all, err := b.ClaimOutbox(t.Context(), c); err != nil || len(all) != 1 {
+			t.Fatalf("%s: %+v, %v", owner, all, err)
+		}
+		if err := b.ReleaseOutbox(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

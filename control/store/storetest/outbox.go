@@ -136,7 +136,7 @@ func testOutboxParallel(t *testing.T, b *Bundle) {
 	}
 }
 
-// ErrClaimedTwice: two owners had one entry at the same time.
+// ErrClaimedTwice says that two owners had one entry at the same time.
 var ErrClaimedTwice = errors.New("claimed twice")
 
 // Claimed lets owners claim dispatches at once until nothing is left; it returns how many were claimed, or ErrClaimedTwice.
