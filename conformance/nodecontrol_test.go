@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -79,7 +80,7 @@ func readmeControl(t *testing.T, storageURL string) string {
 		}
 	}
 	for name, to := range map[string]string{
-		"bullmq": filepath.Join(installed, "bullmq6"), "@posefleet/protocol": filepath.Join(need.ModuleRoot(t), "protocol", "ts"),
+		"bullmq": filepath.Join(installed, "bullmq6"), "@posefleet/protocol": packed(t, filepath.Join(need.ModuleRoot(t), "protocol", "ts")),
 		"express": filepath.Join(installed, "express"), "standardwebhooks": filepath.Join(installed, "standardwebhooks"),
 	} {
 		if err := os.Symlink(to, filepath.Join(modules, name)); err != nil {
@@ -89,7 +90,6 @@ func readmeControl(t *testing.T, storageURL string) string {
 	const around = `
 app.post("/test/submit", (req, res) => { const { id, clips } = JSON.parse(req.body); submit(id, clips).then(() => res.json({}), (e) => res.status(500).send(String(e))); });
 app.get("/test/rows/:id", (req, res) => res.json(rows.get(req.params.id)));
-app.listen(new URL(BASE_URL).port, "127.0.0.1");
 `
 	storage := fmt.Sprintf(`const at = (key) => %q + "/" + key;
 exports.get = (key) => ({ url: at(key), headers: {} });
@@ -102,6 +102,24 @@ exports.put = (key, { size, sha256, contentType }) => ({ url: at(key), headers: 
 	}
 
 	return filepath.Join(dir, "control.js")
+}
+
+// packed is what npm makes of a package for whoever installs it.
+func packed(t *testing.T, pkg string) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), need.Program(t, "npm"), "pack", "--silent", "--offline", "--pack-destination", dir)
+	cmd.Dir = pkg
+	cmd.Env = append(os.Environ(), "npm_config_cache="+filepath.Join(dir, "cache"), "npm_config_update_notifier=false")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("npm pack: %v: %s", err, out)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(dir, strings.TrimSpace(string(out))), "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("unpack: %v: %s", err, out)
+	}
+
+	return filepath.Join(dir, "package")
 }
 
 // TestReadmeControlPlane: the control plane that the README shows a Node team serves a real worker: from its queue to a delivered result
