@@ -61,17 +61,49 @@ func (r *runner) bowler(ctx context.Context) ([]Row, error) {
 		joint string
 		bar   float64
 	}{{"wrist", 9}, {"elbow", 11}, {"shoulder", 7}} {
-		off, missed := c.jointError("right_"+b.joint, truth, int(runUp*bowlerRate))
-		rows = append(rows, row(groupBowler, b.joint+": median error at a height of 520 px", median(off), len(off)).in("px").atMost(b.bar).
+		release := int(runUp * bowlerRate)
+		off, missed := c.jointError("right_"+b.joint, truth, release, len(truth), shift{})
+		rows = append(rows, row(groupBowler, b.joint+": median error at a height of 520 px", median(lengths(off)), len(off)).in("px").atMost(b.bar).
 			note("frames of 60 a second; %d without the point", missed))
+		if b.joint == "shoulder" {
+			before, _ := c.jointError("right_"+b.joint, truth, 0, release, shift{})
+			same := middle(before)
+			off, _ = c.jointError("right_"+b.joint, truth, release, len(truth), same)
+			rows = append(rows, row(groupBowler, "shoulder: the same less what is constant in the run-up", median(lengths(off)), len(off)).in("px").
+				note("frames; constant are %.1f px up along the trunk and %.1f px across", same.up, same.across))
+		}
 	}
 	return rows, nil
 }
 
-// jointError is the distance of one of the athlete's joints from the truth, from a frame on, and in how many frames it is missing.
-func (c *clip) jointError(name string, truth []synth.Truth, from int) (off []float64, missed int) {
-	i := pose.BlazePose33().Index(name)
-	for f := from; f < min(len(truth), len(c.frames)); f++ {
+// shift is the way from a true joint to ours, along the trunk towards the head and across it.
+type shift struct{ up, across float64 }
+
+// lengths are those of the shifts.
+func lengths(all []shift) []float64 {
+	var out []float64
+	for _, s := range all {
+		out = append(out, math.Hypot(s.up, s.across))
+	}
+	return out
+}
+
+// middle is the median of shifts in both directions.
+func middle(all []shift) shift {
+	var up, across []float64
+	for _, s := range all {
+		up, across = append(up, s.up), append(across, s.across)
+	}
+	return shift{median(up), median(across)}
+}
+
+// jointError is how far one of the athlete's joints is from the truth, less a constant, in the frames from one to before another, and in how
+// many of them it is missing.
+func (c *clip) jointError(name string, truth []synth.Truth, from, to int, less shift) (off []shift, missed int) {
+	skeleton := pose.BlazePose33()
+	i := skeleton.Index(name)
+	shoulder, hip := skeleton.Index("right_shoulder"), skeleton.Index("right_hip")
+	for f := from; f < min(to, len(c.frames)); f++ {
 		if c.Athlete == nil {
 			missed++
 			continue
@@ -81,7 +113,11 @@ func (c *clip) jointError(name string, truth []synth.Truth, from int) (off []flo
 			missed++
 			continue
 		}
-		off = append(off, math.Hypot(p.Keypoints[i].X-truth[f].Points[i].X, p.Keypoints[i].Y-truth[f].Points[i].Y))
+		joints := truth[f].Points
+		x, y := joints[shoulder].X-joints[hip].X, joints[shoulder].Y-joints[hip].Y
+		trunk := math.Hypot(x, y)
+		dx, dy := p.Keypoints[i].X-joints[i].X, p.Keypoints[i].Y-joints[i].Y
+		off = append(off, shift{(dx*x+dy*y)/trunk - less.up, (dy*x-dx*y)/trunk - less.across})
 	}
 	return off, missed
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/posefleet/posefleet/internal/need"
@@ -81,6 +82,34 @@ func TestIdentitiesAreCountedAsTheyAre(t *testing.T) {
 	got := c.identities(0, len(c.frames), func(int) []synth.Truth { return truth })
 	if got.right != 5 || got.frames != 8 || got.twice != 1 || got.extra != 0 {
 		t.Errorf("%s, want 5 of 8 right and somebody twice once", got)
+	}
+}
+
+func TestConstantPartOfAJointsErrorIsTakenOff(t *testing.T) {
+	t.Parallel()
+	c := &clip{ClipHead: pose.ClipHead{Athlete: &pose.Athlete{Track: 1}}}
+	var truth []synth.Truth
+	for i := range 4 {
+		p := synth.NewPainter(bowlerScene())
+		truth = append(truth, p.Draw(float64(i)/10, make([]byte, 3*bowlerWidth*bowlerHeight))[0])
+		f := frameOf(truth[i:], []int{1})
+		f.People[0].Keypoints = slices.Clone(f.People[0].Keypoints)
+		for j := range f.People[0].Keypoints {
+			f.People[0].Keypoints[j].Y -= 10 // the trunk of the bowler is all but upright
+		}
+		c.frames = append(c.frames, f)
+	}
+	c.frames = append(c.frames, pose.Frame{})
+	off, missed := c.jointError("right_shoulder", truth, 0, len(truth), shift{})
+	if m := middle(off); math.Abs(median(lengths(off))-10) > 1e-6 || missed != 0 || m.up < 9.5 || math.Abs(m.across) > 2 {
+		t.Errorf("a shoulder 10 px too high is off by %v, %d missed", off, missed)
+	}
+	rest, _ := c.jointError("right_shoulder", truth, 0, len(truth), middle(off))
+	if median(lengths(rest)) > 0.5 {
+		t.Errorf("less what is constant it is off by %v", rest)
+	}
+	if _, missed = c.jointError("right_shoulder", append(truth, truth[0]), 0, len(truth)+1, shift{}); missed != 1 {
+		t.Errorf("%d frames without the point, want 1", missed)
 	}
 }
 
