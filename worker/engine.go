@@ -147,7 +147,7 @@ func (e *engine) perform(owned context.Context, r *run, j *journal) (end ending)
 			end = ending{outcome: outRetried, fault: protocol.NewRetryableFault(protocol.CodeInternal, "the worker ran into a fault of its own")}
 		}
 	}()
-	r.stopLease = startLease(owned, e.client, claim, r.hint, r.cancel, e.runLog(r))
+	r.stopLease = startLease(owned, e.client, claim, r.hint, r.leaseOver, e.runLog(r))
 	defer r.stopLease()
 	work, cancel := context.WithTimeoutCause(owned, e.jobTimeout-time.Since(r.started), ErrJobTimeout)
 	defer cancel()

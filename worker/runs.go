@@ -3,6 +3,7 @@ package worker
 import (
 	"container/list"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -64,6 +65,16 @@ func (r *run) enter(stage protocol.Stage) {
 	if stage != protocol.StageRedeem {
 		r.status = protocol.DoorRunning
 	}
+}
+
+// leaseOver ends the run because of what became of its lease. While its own result is on the way an analysis that is decided is no reason:
+// the result may be what has decided it, and its answer, which is not there yet, says so.
+func (r *run) leaseOver(cause error) {
+	claim, refused := errors.AsType[*claimcheck.ClaimError](cause)
+	if refused && claim.Kind == claimcheck.KindGone && claim.Reason == protocol.GoneDelivered && r.state().Stage == protocol.StageReport {
+		return
+	}
+	r.cancel(cause)
 }
 
 func (r *run) setProgress(done float64) {
