@@ -66,6 +66,9 @@ const (
 	// adoptFrom and adoptTo are the numbers of frames between which somebody new may turn out to be somebody who was lost: who comes in at
 	// the edge shows too little of the clothes at first.
 	adoptFrom, adoptTo = 3, 15
+	// maxLost is how many lost people are remembered at most, so that memory and time do not grow with the clip: the one who was lost first is
+	// forgotten first.
+	maxLost = 128
 	// lookWeight weighs unlikeness against distance.
 	lookWeight = 1.5
 	// lookRate and speedRate are the shares of a new value in the smoothed ones.
@@ -105,7 +108,25 @@ func (t *Tracker) Update(at float64, seen []Observation) []int {
 	t.rematch(at, seen, free, ids)
 	t.commit(at, seen, ids)
 	t.adopt(ids)
+	t.forget()
 	return ids
+}
+
+// forget keeps the list of lost people short.
+func (t *Tracker) forget() {
+	first, lost := -1, 0
+	for i, k := range t.tracks {
+		if k.live {
+			continue
+		}
+		if lost++; first < 0 || k.seen < t.tracks[first].seen {
+			first = i
+		}
+	}
+	if lost > maxLost {
+		t.tracks = slices.Delete(t.tracks, first, first+1)
+		t.forget()
+	}
 }
 
 // Same tells of whom the people were taken for somebody new in their first frames: the key is the id of then, the value the right one.

@@ -2,6 +2,7 @@ package pose_test
 
 import (
 	"math"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -205,5 +206,33 @@ func TestWhoComesBackHalfHiddenGetsTheOldIDLater(t *testing.T) {
 	c.Same(2, 1)
 	if a := c.Choose(); a == nil || a.Track != 1 || a.Margin != 1 {
 		t.Errorf("athlete %+v, want track 1 alone", a)
+	}
+}
+
+// Not parallel: it looks at the whole process.
+func TestTrackerDoesNotGrowWithTheClip(t *testing.T) {
+	const frames, most = 25 * 600, 4 << 20
+	var k pose.Tracker
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range frames {
+		stranger := body(1000*float64(i), 100, 0, 0)
+		stranger.Look = nil
+		if ids := k.Update(40*float64(i), []pose.Observation{stranger}); ids[0] != i+1 {
+			t.Fatalf("stranger %d got the id %d", i+1, ids[0])
+		}
+	}
+	if grown := heap() - before; grown > most {
+		t.Errorf("after ten minutes with somebody new in each frame the tracker holds %d bytes, want at most %d", grown, most)
+	}
+	again := body(1000*(frames-2), 100, 0, 0)
+	again.Look = nil
+	if ids := k.Update(40*frames, []pose.Observation{again}); ids[0] != frames-1 {
+		t.Errorf("who was lost lately came back as %d, want %d", ids[0], frames-1)
 	}
 }
