@@ -68,7 +68,7 @@ const (
 	adoptFrom, adoptTo = 3, 15
 	// maxLost is how many lost people are remembered at most, so that memory and time do not grow with the clip: the one who was lost first is
 	// forgotten first.
-	maxLost = 128
+	maxLost = 64
 	// lookWeight weighs unlikeness against distance.
 	lookWeight = 1.5
 	// lookRate and speedRate are the shares of a new value in the smoothed ones.
