@@ -153,6 +153,54 @@ func TestPageFinds(t *testing.T) {
 	}
 }
 
+// Where changes come faster than answers, each answer is shown all the same, and one more is asked for.
+func TestPageFollowsFastChanges(t *testing.T) {
+	t.Parallel()
+	chrome := newBrowser(t)
+	b := setup(t, nil)
+	b.submitted(t, "an_1")
+	got := look[struct {
+		First, Last bool
+		Sent        int
+	}](t, chrome, b.URL()+"/", `
+		await page.route('**/v1/live*', (route) => route.fulfill({ status: 204 })); // the test itself tells of changes
+		await page.reload();
+		return await page.evaluate(async () => {
+			const { refresh } = await import('/static/follow.js');
+			const live = document.getElementById('live');
+			const plain = window.fetch;
+			const waiting = [];
+			let sent = 0;
+			window.fetch = (...request) => new Promise((resolve) => {
+				sent++;
+				waiting.push(() => resolve(plain(...request)));
+			});
+			const stale = () => {
+				const mark = document.createElement('i');
+				live.append(mark);
+				return () => new Promise((gone) => {
+					const tried = new MutationObserver(() => { if (!mark.isConnected) gone(true); });
+					tried.observe(live, { childList: true });
+					setTimeout(() => gone(false), 5000);
+				});
+			};
+			const first = stale();
+			const end = [refresh(), refresh(), refresh()];
+			const firstGone = first();
+			waiting.shift()();
+			const out = { first: await firstGone };
+			const last = stale()();
+			for (const go of waiting) go();
+			out.last = await last;
+			await Promise.all(end);
+			return { ...out, sent };
+		});
+	`)
+	if !got.First || !got.Last || got.Sent != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // censuses writes a history of the queue beside the server.
 func (b *bundle) censuses(t *testing.T, n int) {
 	t.Helper()

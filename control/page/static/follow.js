@@ -3,32 +3,45 @@ import { localise } from './time.js';
 
 const live = document.getElementById('live');
 const RETRIES = 4;
-let asked = 0;
+let running = null;
+let again = false;
 
-// refresh puts the part in as it is now. What has the focus, or is being written, stays.
-export async function refresh() {
-  const turn = ++asked;
+// refresh puts the part in as it is now. However often it is asked for meanwhile, one answer is waited for at a time and each is shown: where
+// changes come faster than answers, the page would never show one otherwise.
+export function refresh() {
+  again = true;
+  running ??= work().finally(() => { running = null; });
+  return running;
+}
+
+async function work() {
   const url = new URL(location.href);
   url.searchParams.set('part', 'live');
+  while (again) show(await part(url));
+}
+
+// show puts the part in. What has the focus, or is being written, stays.
+function show(text) {
+  if (writing()) return;
   const template = document.createElement('template');
-  template.innerHTML = await part(url, turn);
-  if (turn !== asked || writing()) return;
+  template.innerHTML = text;
   const key = focusKey();
   localise(template.content);
   live.replaceChildren(template.content);
   if (key) live.querySelector(key)?.focus();
 }
 
-// part fetches the page's part. The last event of a stream has no other after it, so what fails is asked for again, unless a later turn asks anyway.
-async function part(url, turn) {
+// part fetches the page's part. The last event of a stream has no other after it, so what fails is asked for again.
+async function part(url) {
   for (let n = 0; ; n++) {
+    again = false;
     try {
       const response = await fetch(url, { headers: { Accept: 'text/html' } });
       if (!response.ok) throw new Error('status ' + response.status);
       return await response.text();
     } catch (fault) {
-      if (n === RETRIES || turn !== asked) throw fault;
-      await new Promise((resolve) => setTimeout(resolve, 500 * 2 ** n));
+      if (n >= RETRIES && !again) throw fault;
+      await new Promise((resolve) => setTimeout(resolve, 500 * 2 ** Math.min(n, RETRIES)));
     }
   }
 }
