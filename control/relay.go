@@ -23,6 +23,7 @@ const (
 	runsAtOnce       = 4
 	doorsAtOnce      = 16
 	noticesAtOnce    = 16
+	renoticesAtOnce  = 4
 )
 
 // relay carries out what the store has written into its outbox: at least once, in the order of the analysis, at once after the commit. It has a
@@ -41,9 +42,9 @@ type destinations struct {
 
 func newRelay(s store.Store, to destinations, cfg *Config, log *slog.Logger) *relay {
 	inner := &carrier{dispatch: to.queue.dispatch, onSettled: cfg.OnSettled, hint: to.runs.Hint}
-	start := func(slots int, pauseMost time.Duration, carry carry, kinds ...store.OutboxKind) *courier {
+	start := func(slots int, pauseMost time.Duration, carry carry, kind store.OutboxKind) *courier {
 		return &courier{
-			store: s, kinds: kinds, carry: carry, slots: slots, pauseMost: pauseMost, log: log, point: cfg.Point,
+			store: s, kind: kind, carry: carry, slots: slots, pauseMost: pauseMost, log: log, point: cfg.Point,
 			owner: rand.Text(), wake: make(chan struct{}, 1),
 		}
 	}
@@ -53,7 +54,8 @@ func newRelay(s store.Store, to destinations, cfg *Config, log *slog.Logger) *re
 		start(outcomesAtOnce, retryMost, inner.carryOut, store.OutboxSettled),
 		start(runsAtOnce, retryMost, to.runs.Start, store.OutboxRun),
 		start(doorsAtOnce, retryMost, to.door.dispatch, store.OutboxDoor),
-		start(noticesAtOnce, noticeRetryMost, to.notifier.deliver, store.OutboxNotice, store.OutboxRenotice),
+		start(noticesAtOnce, noticeRetryMost, to.notifier.deliver, store.OutboxNotice),
+		start(renoticesAtOnce, noticeRetryMost, to.notifier.deliver, store.OutboxRenotice),
 	}}
 }
 

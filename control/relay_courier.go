@@ -25,7 +25,7 @@ const (
 // carry carries out an entry of the outbox.
 type carry func(context.Context, store.OutboxEntry) error
 
-// courier carries out the entries of some kinds, several at a time, each on a goroutine of its own. It claims an entry before, so that another
+// courier carries out the entries of a kind, several at a time, each on a goroutine of its own. It claims an entry before, so that another
 // control plane on the same database leaves it alone, and an entry only when there is none before it for its analysis.
 //
 //	        claim                      carry                  done
@@ -38,7 +38,7 @@ type carry func(context.Context, store.OutboxEntry) error
 // everything fails, or the receiver asks to be left alone, one entry at a time is tried until one gets through.
 type courier struct {
 	store store.Store
-	kinds []store.OutboxKind
+	kind  store.OutboxKind
 	carry carry
 	// slots is how many entries are in flight at most.
 	slots int
@@ -120,7 +120,7 @@ func (c *courier) pass(ctx context.Context, r *round, flights *sync.WaitGroup) b
 	if limit == 0 || ctx.Err() != nil {
 		return false
 	}
-	entries, err := c.store.ClaimOutbox(ctx, store.OutboxClaim{Owner: c.owner, Kinds: c.kinds, Limit: limit, Lease: outboxLease, Fresh: fresh})
+	entries, err := c.store.ClaimOutbox(ctx, store.OutboxClaim{Owner: c.owner, Kinds: []store.OutboxKind{c.kind}, Limit: limit, Lease: outboxLease, Fresh: fresh})
 	if err != nil && ctx.Err() == nil {
 		c.log.ErrorContext(ctx, "outbox can't be read", slog.Any("error", err))
 	}

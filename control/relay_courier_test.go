@@ -100,7 +100,7 @@ func (x *trip) start(t *testing.T, slots int) (c *courier, stop func()) {
 func startCourier(t *testing.T, s store.Store, slots int, carry carry) (*courier, func()) {
 	t.Helper()
 	c := &courier{
-		store: s, kinds: []store.OutboxKind{store.OutboxDispatch}, carry: carry, slots: slots, pauseMost: retryFirst,
+		store: s, kind: store.OutboxDispatch, carry: carry, slots: slots, pauseMost: retryFirst,
 		log: slog.New(slog.DiscardHandler), point: func(string) {}, owner: t.Name() + fmt.Sprintf("%p", &carry), wake: make(chan struct{}, 1),
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -40,15 +40,9 @@ func (s *sqlStore) Outbox(ctx context.Context, limit int, kinds ...OutboxKind) (
 // ClaimOutbox takes on entries that are due and nobody's, oldest first. Of several for one analysis it takes the oldest alone: the next has its
 // turn when that one is gone.
 func (s *sqlStore) ClaimOutbox(ctx context.Context, c OutboxClaim) ([]OutboxEntry, error) {
-	args := []any{millis(s.now()), c.Limit}
-	kinds := marks(&args, c.Kinds)
-	where := ` WHERE o.kind IN ` + kinds + ` AND o.due_at <= $1 AND ` + unclaimed
-	if c.Fresh {
-		where += ` AND o.tries = 0`
-	}
-	where += outboxTurn + kinds + `)`
+	where, args := s.claimable(c)
 	// Most looks find nothing; those need no transaction that writes.
-	found, err := s.outbox(ctx, "read outbox", `SELECT `+outboxColumns+` FROM outbox o`+where+` LIMIT $2`, args)
+	found, err := s.outbox(ctx, "read outbox", `SELECT `+outboxColumns+` FROM outbox o`+where, args)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -60,7 +54,7 @@ func (s *sqlStore) ClaimOutbox(ctx context.Context, c OutboxClaim) ([]OutboxEntr
 	err = s.write(ctx, "claim outbox", func(t *tx) error {
 		args[0] = millis(t.now)
 		with := append(slices.Clone(args), c.Owner, millis(t.now.Add(c.Lease)))
-		rows, err := t.QueryContext(ctx, fmt.Sprintf(`WITH mine (mine) AS MATERIALIZED (SELECT o.id FROM outbox o%s ORDER BY o.due_at, o.id LIMIT $2%s)
+		rows, err := t.QueryContext(ctx, fmt.Sprintf(`WITH mine (mine) AS MATERIALIZED (SELECT o.id FROM outbox o%s%s)
 			UPDATE outbox AS o SET claimed_by = $%d, claimed_until = $%d FROM mine WHERE o.id = mine.mine RETURNING %s`,
 			where, skipLocked, len(with)-1, len(with), outboxColumns), with...)
 		if err != nil {
@@ -73,6 +67,18 @@ func (s *sqlStore) ClaimOutbox(ctx context.Context, c OutboxClaim) ([]OutboxEntr
 	slices.SortFunc(all, func(a, b OutboxEntry) int { return cmp.Compare(a.ID, b.ID) })
 
 	return all, err
+}
+
+// claimable is what may be claimed, read by an index in its order: of one kind nothing is read in vain but what is claimed by others.
+func (s *sqlStore) claimable(c OutboxClaim) (where string, args []any) {
+	args = []any{millis(s.now()), c.Limit}
+	kinds := marks(&args, c.Kinds)
+	where = ` WHERE o.kind IN ` + kinds + ` AND o.due_at <= $1 AND ` + unclaimed
+	if c.Fresh {
+		where += ` AND o.tries = 0`
+	}
+
+	return where + outboxTurn + kinds + `) ORDER BY o.due_at, o.id LIMIT $2`, args
 }
 
 // RenewOutbox moves the end of the owner's claims on these entries.

@@ -17,7 +17,7 @@ func TestQueryPlans(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	for name, query := range map[string]string{
 		"webhook_ids_seen":   `DELETE FROM webhook_ids WHERE id IN (SELECT id FROM webhook_ids WHERE seen_at < 1 ORDER BY seen_at LIMIT 9)`,
-		"outbox_due":         `SELECT id FROM outbox WHERE due_at <= 1 ORDER BY due_at, id LIMIT 9`,
+		"outbox_kind":        `SELECT id FROM outbox WHERE kind = 'notice' AND due_at <= 1 ORDER BY due_at, id LIMIT 9`,
 		"analyses_leases":    `SELECT id FROM analyses WHERE status = 'processing' AND source = 'http' AND lease_until < 1 ORDER BY lease_until LIMIT 9`,
 		"analyses_newest":    `SELECT id FROM analyses WHERE (created_at, id) < (1, 'a') ORDER BY created_at DESC, id DESC LIMIT 9`,
 		"ledger_expiry":      `DELETE FROM ledger WHERE entry_key IN (SELECT entry_key FROM ledger WHERE expires_at <= 1 ORDER BY expires_at LIMIT 9)`,
