@@ -19,22 +19,30 @@ type ledgerCmd struct {
 // ledgerStudyCmd is "posefleet ledger study".
 type ledgerStudyCmd struct {
 	JSON     bool   `help:"For scripts."`
-	Measure  bool   `help:"Let the same days happen to the real ledger too, in a SQLite file that is removed afterwards."`
+	Measure  bool   `xor:"source" help:"Let the same days happen to the real ledger too, in a SQLite file that is removed afterwards."`
 	Postgres string `placeholder:"URL" help:"With --measure: and in this empty Postgres database (postgres://…), which keeps the rows."`
+	From     string `placeholder:"FILE" xor:"source" help:"Show days that were measured before: what --json wrote, or measured.json of --plots."`
+	Plots    string `placeholder:"DIR" help:"With --measure or --from: write plots of them there (SVG), and the figures (measured.json)."`
 }
 
 // Run prints the study.
 func (c *ledgerStudyCmd) Run(h *host) error {
-	var out struct {
-		study.Report
-		Measured map[string][]study.Measured `json:"measured,omitempty"`
+	if c.Plots != "" && !c.Measure && c.From == "" {
+		return &usageError{err: errors.New("--plots needs --measure or --from")}
 	}
-	out.Report = study.New()
-	if c.Measure {
-		var err error
-		if out.Measured, err = c.measure(h.ctx); err != nil {
-			return err
-		}
+	out := study.Document{Report: study.New()}
+	var err error
+	switch {
+	case c.Measure:
+		out.Measured, err = c.measure(h.ctx)
+	case c.From != "":
+		out.Measured, err = study.ReadMeasured(c.From)
+	}
+	if err == nil && c.Plots != "" {
+		err = out.WritePlots(c.Plots)
+	}
+	if err != nil {
+		return err
 	}
 	if c.JSON {
 		e := json.NewEncoder(h.stdout)
@@ -42,7 +50,7 @@ func (c *ledgerStudyCmd) Run(h *host) error {
 
 		return e.Encode(out)
 	}
-	if err := out.Write(h.stdout); err != nil || !c.Measure {
+	if err := out.Write(h.stdout); err != nil || out.Measured == nil {
 		return err
 	}
 
@@ -56,32 +64,17 @@ func (c *ledgerStudyCmd) measure(ctx context.Context) (map[string][]study.Measur
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	all := map[string][]study.Measured{}
-	days := []struct {
-		name  string
-		model study.Model
-	}{{"failure-free", study.Quiet()}, {"failure window", study.Window()}}
-	for _, day := range days {
-		for _, scope := range study.Variants() {
-			model := day.model
-			model.Name = filepath.Base(dir) + "-" + day.name + "-" + string(scope)
-			file := "sqlite:" + filepath.Join(dir, model.Key()+".db")
-			m, err := measureIn(ctx, file, "SQLite", model, scope)
-			if err != nil {
-				return nil, err
-			}
-			all[day.name] = append(all[day.name], m)
-			if c.Postgres == "" {
-				continue
-			}
-			if m, err = measureIn(ctx, c.Postgres, "Postgres", model, scope); err != nil {
-				return nil, err
-			}
-			all[day.name] = append(all[day.name], m)
-		}
-	}
 
-	return all, nil
+	return study.MeasureAll(func(m study.Model, scope study.Scope) ([]study.Measured, error) {
+		m.Name = filepath.Base(dir) + "-" + m.Name
+		one, err := measureIn(ctx, "sqlite:"+filepath.Join(dir, m.Key()+".db"), "SQLite", m, scope)
+		if err != nil || c.Postgres == "" {
+			return []study.Measured{one}, err
+		}
+		other, err := measureIn(ctx, c.Postgres, "Postgres", m, scope)
+
+		return []study.Measured{one, other}, err
+	})
 }
 
 func measureIn(ctx context.Context, url, name string, m study.Model, scope study.Scope) (out study.Measured, err error) {
