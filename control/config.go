@@ -97,7 +97,8 @@ type Config struct {
 	// Point hears of places that the work passes, for tests that end the process there; see pipeline.Config, and KIND:carried for an entry
 	// of the outbox that was carried out and is still there. Nil: nobody does.
 	Point func(place string) `env:"-"`
-	// OnSettled hears of every outcome at least once, also after a restart; an error is tried again. Nil: nobody does.
+	// OnSettled hears of every outcome at least once, also after a restart; an error is tried again. It is called by several goroutines at
+	// once, for one analysis by one. Nil: nobody does.
 	OnSettled func(context.Context, Settled) error `env:"-"`
 	// Now is the clock of leases, URLs and signatures; nil means time.Now.
 	Now func() time.Time `env:"-"`

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// doorTimeout bounds one request to the door, which answers once the claim is redeemed. The others wait meanwhile; an answer that comes later
-	// is repeated at the next try.
+	// doorTimeout bounds one request to the door, which answers once the claim is redeemed. Others go meanwhile; an answer that comes later is
+	// repeated at the next try.
 	doorTimeout = 10 * time.Second
 	// doorLeast and doorMost bound what Retry-After may ask for.
 	doorLeast = time.Second
