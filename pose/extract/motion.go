@@ -20,7 +20,7 @@ const (
 	// stirCells is how many such cells there must be.
 	stirCells = 4
 	// stirRoom is how far around a person's box motion is the person's, in parts of its longer side.
-	stirRoom = 0.2
+	stirRoom = 0.1
 )
 
 // measure takes the samples of two frames, three levels a cell.
@@ -59,10 +59,28 @@ func (m *motion) beyond(people []pose.Observation, size image.Point) image.Recta
 	if n < stirCells {
 		return image.Rectangle{}
 	}
-	// Often only the legs stir, and the whole person must fit with room around.
+	// Often only the legs stir, and the whole person must fit with room around. Who comes in from the side is seen best in the middle of what the
+	// picture has of the square.
 	side := max(2*bounds.Dx(), 2*bounds.Dy(), min(size.X, size.Y)*3/4)
 	centre := bounds.Min.Add(bounds.Max).Div(2)
 	from := centre.Sub(image.Pt(side/2, side/2))
-	from.X, from.Y = min(max(from.X, 0), max(0, size.X-side)), min(max(from.Y, 0), max(0, size.Y-side))
-	return image.Rectangle{Min: from, Max: from.Add(image.Pt(side, side))}.Intersect(image.Rectangle{Max: size})
+	from.Y = min(max(from.Y, 0), max(0, size.Y-side))
+	region := image.Rectangle{Min: from, Max: from.Add(image.Pt(side, side))}
+	return aside(region, bounds, people).Intersect(image.Rectangle{Max: size})
+}
+
+// aside moves a region away from people beside whom something moves: the detector sees the one in front and overlooks who comes out from
+// behind, unless the region's edge cuts the one in front.
+func aside(region, moving image.Rectangle, people []pose.Observation) image.Rectangle {
+	for _, o := range people {
+		x, _ := o.Box.Centre()
+		left, right := int(x-o.Box.W/4), int(x+o.Box.W/4)
+		switch {
+		case moving.Min.X >= right && region.Min.X < right && right < region.Max.X:
+			region = region.Add(image.Pt(right-region.Min.X, 0))
+		case moving.Max.X <= left && region.Min.X < left && left < region.Max.X:
+			region = region.Add(image.Pt(left-region.Max.X, 0))
+		}
+	}
+	return region
 }
