@@ -21,7 +21,7 @@ func (b *bench) leastRights(client *redis.Client) string {
 	_, command, found := strings.Cut(strings.ReplaceAll(string(text), "\\\n", " "), "\nACL SETUSER worker ")
 	command, _, _ = strings.Cut(command, "\n")
 	args := []any{"ACL", "SETUSER", "worker"}
-	for _, word := range strings.Fields(command) {
+	for word := range strings.FieldsSeq(command) {
 		args = append(args, word)
 	}
 	if err := client.Do(b.t.Context(), args...).Err(); err != nil || !found {
