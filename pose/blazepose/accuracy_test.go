@@ -20,7 +20,7 @@ func TestLikeMediaPipe(t *testing.T) {
 	e := open(t, Config{Model: "heavy"})
 	img := read(t, need.Media(t, "images/mediapipe/pose.jpg"))
 	w, h := float64(img.Cols()), float64(img.Rows())
-	found, err := e.Detect(t.Context(), img, whole(img))
+	found, err := e.Detect(t.Context(), Mat(img), whole(img))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%d people (%v)", len(found), err)
 	}
@@ -94,13 +94,13 @@ func TestRenderedClip(t *testing.T) {
 	sum, n, swapped := 0.0, 0, 0
 	frames(t, need.Media(t, "videos/tfjs_synthetic_pose_1.mp4"), 576, 576, 2, func(i int, img gocv.Mat) {
 		if !roi.Valid() {
-			found, err := e.DetectPyramid(t.Context(), img)
+			found, err := e.DetectPyramid(t.Context(), Mat(img))
 			if err != nil || len(found) != 1 {
 				t.Fatalf("frame %d: %d people (%v)", i, len(found), err)
 			}
 			roi = found[0].ROI
 		}
-		l, err := e.Landmarks(t.Context(), img, roi)
+		l, err := e.Landmarks(t.Context(), Mat(img), roi)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,12 +133,12 @@ func TestTurnedPicture(t *testing.T) {
 	t.Parallel()
 	e := open(t, Config{Model: "full"})
 	img := read(t, need.Media(t, "images/tf-examples/image2.jpeg"))
-	found, err := e.DetectPyramid(t.Context(), img)
+	found, err := e.DetectPyramid(t.Context(), Mat(img))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%d people (%v)", len(found), err)
 	}
 	roi := found[0].ROI
-	upright, err := e.Landmarks(t.Context(), img, roi)
+	upright, err := e.Landmarks(t.Context(), Mat(img), roi)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestTurnedPicture(t *testing.T) {
 	gocv.Rotate(img, &turned, gocv.Rotate90Clockwise)
 	turn := func(x, y float64) Point2 { return Point2{float64(img.Rows()-1) - y, x} }
 	centre := turn(roi.Cx, roi.Cy)
-	side, err := e.Landmarks(t.Context(), turned, ROI{centre.X, centre.Y, roi.Size, roi.Rotation + math.Pi/2})
+	side, err := e.Landmarks(t.Context(), Mat(turned), ROI{centre.X, centre.Y, roi.Size, roi.Rotation + math.Pi/2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,11 +177,11 @@ func TestDistantPerson(t *testing.T) {
 	spot := wide.Region(place)
 	small.CopyTo(&spot)
 	_ = spot.Close()
-	first, err := e.Detect(t.Context(), wide, whole(wide))
+	first, err := e.Detect(t.Context(), Mat(wide), whole(wide))
 	if err != nil || len(first) != 0 {
 		t.Fatalf("the whole picture shows %d people already (%v): the test shows nothing", len(first), err)
 	}
-	found, err := e.DetectPyramid(t.Context(), wide)
+	found, err := e.DetectPyramid(t.Context(), Mat(wide))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%d people (%v)", len(found), err)
 	}
@@ -209,7 +209,7 @@ func TestTwoPeople(t *testing.T) {
 	t.Parallel()
 	e := open(t, Config{Model: "lite"})
 	frames(t, need.Media(t, "videos/pose2sim_two_people_cam01.mp4"), 1088, 1920, 50, func(i int, img gocv.Mat) {
-		found, err := e.DetectPyramid(t.Context(), img)
+		found, err := e.DetectPyramid(t.Context(), Mat(img))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestNobody(t *testing.T) {
 	e := open(t, Config{Model: "heavy"})
 	check := func(name string, img gocv.Mat) {
 		t.Helper()
-		found, err := e.DetectPyramid(t.Context(), img)
+		found, err := e.DetectPyramid(t.Context(), Mat(img))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package blazepose
 
 import (
+	"image"
 	"syscall"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func BenchmarkLandmarks(b *testing.B) {
 			b.ReportAllocs()
 			defer cpu(b)()
 			for b.Loop() {
-				if _, err := e.Landmarks(b.Context(), img, ROI{Cx: 493, Cy: 469, Size: 652}); err != nil {
+				if _, err := e.Landmarks(b.Context(), Mat(img), ROI{Cx: 493, Cy: 469, Size: 652}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -43,7 +44,7 @@ func BenchmarkDetect(b *testing.B) {
 	b.ReportAllocs()
 	defer cpu(b)()
 	for b.Loop() {
-		if _, err := e.Detect(b.Context(), img, whole(img)); err != nil {
+		if _, err := e.Detect(b.Context(), Mat(img), whole(img)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -54,12 +55,27 @@ func BenchmarkAroundInference(b *testing.B) {
 	e, img := open(b, Config{Model: "lite"}), read(b, need.Media(b, "images/mediapipe/pose.jpg"))
 	heat := make([]float32, modelPoints*heatSide*heatSide)
 	raw := make([]float32, modelPoints*valuesPerPoint)
-	defer cpu(b)()
-	for b.Loop() {
-		if err := e.cropper.cut(img, ROI{Cx: 493, Cy: 469, Size: 652}); err != nil {
-			b.Fatal(err)
-		}
-		decodePoints(&e.points, raw)
-		refine(e.points[:NumPoints], heat)
+	for name, pic := range map[string]Picture{"BGR": Mat(img), "planar": planar(b, img)} {
+		b.Run(name, func(b *testing.B) {
+			defer cpu(b)()
+			for b.Loop() {
+				e.close.cut(pic, ROI{Cx: 493, Cy: 469, Size: 652})
+				decodePoints(&e.points, raw)
+				refine(e.points[:NumPoints], heat)
+			}
+		})
+	}
+}
+
+// What the detector costs around the inference.
+func BenchmarkAroundDetector(b *testing.B) {
+	e, img := open(b, Config{Model: "lite"}), read(b, need.Media(b, "images/mediapipe/pose.jpg"))
+	for name, pic := range map[string]Picture{"BGR": Mat(img), "planar": planar(b, img)} {
+		b.Run(name, func(b *testing.B) {
+			defer cpu(b)()
+			for b.Loop() {
+				e.wide.fit(pic, image.Rectangle{Max: pic.Size()})
+			}
+		})
 	}
 }

@@ -4,29 +4,26 @@ import (
 	"context"
 	"image"
 	"slices"
-
-	"gocv.io/x/gocv"
 )
 
-// Detect looks once at one region of img (BGR, 8 bits) and returns the people in it, best first. The region is
+// Detect looks once at one region of a picture and returns the people in it, best first. The region is
 // cut to the picture; an empty one means the whole picture.
-func (e *Estimator) Detect(ctx context.Context, img gocv.Mat, region image.Rectangle) ([]Detection, error) {
-	return e.DetectRegions(ctx, img, []image.Rectangle{region})
+func (e *Estimator) Detect(ctx context.Context, p Picture, region image.Rectangle) ([]Detection, error) {
+	return e.DetectRegions(ctx, p, []image.Rectangle{region})
 }
 
-// DetectRegions looks at several regions of img and returns the people in all of them, each once, best first.
+// DetectRegions looks at several regions of a picture and returns the people in all of them, each once, best first.
 // Regions are treated as in Detect.
-func (e *Estimator) DetectRegions(ctx context.Context, img gocv.Mat, regions []image.Rectangle) ([]Detection, error) {
+func (e *Estimator) DetectRegions(ctx context.Context, p Picture, regions []image.Rectangle) ([]Detection, error) {
 	if e.detector == nil {
 		return nil, ErrClosed
 	}
-	if err := checkImage(img); err != nil {
+	if err := p.check(); err != nil {
 		return nil, err
 	}
-	size := image.Pt(img.Cols(), img.Rows())
 	var all []candidate
 	for _, r := range regions {
-		found, err := e.look(ctx, img, clip(r, size))
+		found, err := e.look(ctx, p, clip(r, p.Size()))
 		if err != nil {
 			return nil, err
 		}
@@ -38,17 +35,16 @@ func (e *Estimator) DetectRegions(ctx context.Context, img gocv.Mat, regions []i
 // DetectPyramid looks at the whole picture and then, while nobody is found, at finer and finer tiles, so that
 // distant people are found too. A person seen in several tiles is returned once, and only people whom the landmark
 // model confirms are returned: fine tiles show the detector many things that resemble people. Best first.
-func (e *Estimator) DetectPyramid(ctx context.Context, img gocv.Mat) ([]Detection, error) {
-	if err := checkImage(img); err != nil {
+func (e *Estimator) DetectPyramid(ctx context.Context, p Picture) ([]Detection, error) {
+	if err := p.check(); err != nil {
 		return nil, err
 	}
-	size := image.Pt(img.Cols(), img.Rows())
 	for level := range Levels {
-		seen, err := e.DetectRegions(ctx, img, Tiles(size, level))
+		seen, err := e.DetectRegions(ctx, p, Tiles(p.Size(), level))
 		if err != nil {
 			return nil, err
 		}
-		found, err := e.confirmAll(ctx, img, seen)
+		found, err := e.confirmAll(ctx, p, seen)
 		if err != nil || len(found) > 0 {
 			return found, err
 		}
@@ -57,10 +53,10 @@ func (e *Estimator) DetectPyramid(ctx context.Context, img gocv.Mat) ([]Detectio
 }
 
 // confirmAll keeps the detections that the landmark model confirms, each person once.
-func (e *Estimator) confirmAll(ctx context.Context, img gocv.Mat, seen []Detection) ([]Detection, error) {
+func (e *Estimator) confirmAll(ctx context.Context, p Picture, seen []Detection) ([]Detection, error) {
 	var found []Detection
 	for _, d := range seen {
-		l, ok, err := e.Confirm(ctx, img, d)
+		l, ok, err := e.Confirm(ctx, p, d)
 		if err != nil {
 			return nil, err
 		}
@@ -73,12 +69,12 @@ func (e *Estimator) confirmAll(ctx context.Context, img gocv.Mat, seen []Detecti
 
 // Confirm looks twice with the landmark model at what the detector saw, the second time where the first look led
 // to, and says whether a person is there. The landmarks are those of the second look.
-func (e *Estimator) Confirm(ctx context.Context, img gocv.Mat, d Detection) (Landmarks, bool, error) {
-	first, err := e.Landmarks(ctx, img, d.ROI)
+func (e *Estimator) Confirm(ctx context.Context, p Picture, d Detection) (Landmarks, bool, error) {
+	first, err := e.Landmarks(ctx, p, d.ROI)
 	if err != nil || first.Presence < minPresence || !first.Next.Valid() {
 		return first, false, err
 	}
-	second, err := e.Landmarks(ctx, img, first.Next)
+	second, err := e.Landmarks(ctx, p, first.Next)
 	ok := err == nil && second.Presence >= minPresence && second.Score >= minBody && second.Next.Valid()
 	return second, ok, err
 }
@@ -99,20 +95,16 @@ func clip(r image.Rectangle, size image.Point) image.Rectangle {
 }
 
 // look runs the detector on one region.
-func (e *Estimator) look(ctx context.Context, img gocv.Mat, region image.Rectangle) ([]candidate, error) {
-	b, err := e.shrinker.shrink(img, region)
-	if err != nil {
-		return nil, err
-	}
+func (e *Estimator) look(ctx context.Context, p Picture, region image.Rectangle) ([]candidate, error) {
+	b := e.wide.fit(p, region)
 	e.runs.Detector++
 	out, err := e.run(ctx, e.detector, e.detectorIn)
 	if err != nil {
 		return nil, err
 	}
-	size := image.Pt(img.Cols(), img.Rows())
 	var all []candidate
 	for _, d := range decodeDetections(out[0].F32, out[1].F32, e.anchors, b, e.minScore) {
-		all = append(all, candidate{d, d.Score * (0.1 + 0.9*insideShare(d.ROI, region, size))})
+		all = append(all, candidate{d, d.Score * (0.1 + 0.9*insideShare(d.ROI, region, p.Size()))})
 	}
 	return all, nil
 }

@@ -27,7 +27,7 @@ var (
 )
 
 // Estimator finds people and their points with one model. It is not safe for concurrent use: it owns work
-// buffers. Close frees its native memory.
+// buffers. But one Detect may run beside one Landmarks, which share none. Close frees its native memory.
 type Estimator struct {
 	engine   infer.Engine
 	detector infer.Session
@@ -36,10 +36,10 @@ type Estimator struct {
 	minScore float64
 	scale    scale
 
-	shrinker *shrinker
-	cropper  *cropper
-	anchors  []Point2
-	// detectorIn and landmarkIn are views of the planes of shrinker and cropper.
+	// wide makes the detector's input, close the landmark model's.
+	wide, close *sampler
+	anchors     []Point2
+	// detectorIn and landmarkIn are views of the planes of wide and close.
 	detectorIn, landmarkIn []infer.Tensor
 	points                 [usedPoints]Point
 	runs                   Runs
@@ -113,9 +113,9 @@ func (e *Estimator) load(c Config, dir *assets.Dir) error {
 	// The sum names the weights, so it is the same for both engines: that of the plain form.
 	sum, _ := dir.SHA256(assets.ModelFile("pose_landmark_"+c.Model, false))
 	e.info = pose.ModelInfo{Name: "blazepose-" + c.Model, Version: modelVersion, SHA256: sum}
-	e.shrinker, e.cropper = newShrinker(), newCropper()
-	e.detectorIn = []infer.Tensor{{Shape: e.detector.Inputs()[0].Shape, F32: e.shrinker.out.data}}
-	e.landmarkIn = []infer.Tensor{{Shape: e.landmark.Inputs()[0].Shape, F32: e.cropper.out.data}}
+	e.wide, e.close = newSampler(detectorSide, -1, 1), newSampler(cropSide, 0, 1)
+	e.detectorIn = []infer.Tensor{{Shape: e.detector.Inputs()[0].Shape, F32: e.wide.data}}
+	e.landmarkIn = []infer.Tensor{{Shape: e.landmark.Inputs()[0].Shape, F32: e.close.data}}
 	return nil
 }
 
@@ -175,16 +175,13 @@ func fits(t infer.TensorInfo, shape []int64) bool {
 	return t.DType == infer.Float32 && slices.Equal(t.Shape, shape)
 }
 
-// Close frees the native sessions and buffers. A second call does nothing.
+// Close frees the native sessions. A second call does nothing.
 func (e *Estimator) Close() error {
 	var errs []error
 	for _, s := range []infer.Session{e.detector, e.landmark} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
-	}
-	if e.shrinker != nil {
-		errs = append(errs, e.shrinker.close(), e.cropper.close())
 	}
 	if e.engine != nil {
 		errs = append(errs, e.engine.Close())

@@ -122,9 +122,9 @@ func TestClosedEstimator(t *testing.T) {
 	}
 	img := gocv.NewMatWithSize(64, 64, gocv.MatTypeCV8UC3)
 	t.Cleanup(func() { _ = img.Close() })
-	_, detect := e.Detect(t.Context(), img, image.Rectangle{})
-	_, pyramid := e.DetectPyramid(t.Context(), img)
-	_, landmarks := e.Landmarks(t.Context(), img, ROI{Size: 10})
+	_, detect := e.Detect(t.Context(), Mat(img), image.Rectangle{})
+	_, pyramid := e.DetectPyramid(t.Context(), Mat(img))
+	_, landmarks := e.Landmarks(t.Context(), Mat(img), ROI{Size: 10})
 	for _, err := range []error{detect, pyramid, landmarks} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("got %v", err)
@@ -140,27 +140,27 @@ func TestBadCalls(t *testing.T) {
 	e := open(t, Config{Model: "lite"})
 	img, empty := gocv.NewMatWithSize(64, 64, gocv.MatTypeCV8UC3), gocv.NewMat()
 	t.Cleanup(func() { _, _ = img.Close(), empty.Close() })
-	if _, err := e.Landmarks(t.Context(), img, ROI{}); !errors.Is(err, ErrROI) {
+	if _, err := e.Landmarks(t.Context(), Mat(img), ROI{}); !errors.Is(err, ErrROI) {
 		t.Errorf("an empty region: %v", err)
 	}
-	if _, err := e.Landmarks(t.Context(), empty, ROI{Size: 10}); !errors.Is(err, ErrImage) {
+	if _, err := e.Landmarks(t.Context(), Mat(empty), ROI{Size: 10}); !errors.Is(err, ErrImage) {
 		t.Errorf("an empty picture: %v", err)
 	}
-	if _, err := e.Detect(t.Context(), empty, image.Rectangle{}); !errors.Is(err, ErrImage) {
+	if _, err := e.Detect(t.Context(), Mat(empty), image.Rectangle{}); !errors.Is(err, ErrImage) {
 		t.Errorf("an empty picture: %v", err)
 	}
 	// Regions far outside must neither fail nor end the process.
 	for _, roi := range []ROI{{1e5, 1e5, 10, 0}, {-5000, 20, 3000, 1}, {32, 32, 1e5, 2}, {32, 32, 1, 3}} {
-		if _, err := e.Landmarks(t.Context(), img, roi); err != nil {
+		if _, err := e.Landmarks(t.Context(), Mat(img), roi); err != nil {
 			t.Errorf("%+v: %v", roi, err)
 		}
 	}
-	if _, err := e.Detect(t.Context(), img, image.Rect(60, 60, 900, 61)); err != nil {
+	if _, err := e.Detect(t.Context(), Mat(img), image.Rect(60, 60, 900, 61)); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := e.Detect(ctx, img, image.Rectangle{}); !errors.Is(err, context.Canceled) {
+	if _, err := e.Detect(ctx, Mat(img), image.Rectangle{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -178,10 +178,10 @@ func TestEnginesAgree(t *testing.T) {
 			t.Fatalf("engine %q", e.Engine())
 		}
 		var err error
-		if found[i], err = e.Detect(t.Context(), img, image.Rectangle{}); err != nil || len(found[i]) != 1 {
+		if found[i], err = e.Detect(t.Context(), Mat(img), image.Rectangle{}); err != nil || len(found[i]) != 1 {
 			t.Fatalf("%s: %d people (%v)", engine, len(found[i]), err)
 		}
-		if poses[i], err = e.Landmarks(t.Context(), img, found[0][0].ROI); err != nil {
+		if poses[i], err = e.Landmarks(t.Context(), Mat(img), found[0][0].ROI); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,14 +203,14 @@ func TestRepeatable(t *testing.T) {
 	e := open(t, Config{Model: "lite"})
 	img, other := read(t, need.Media(t, "images/mediapipe/pose.jpg")), read(t, need.Media(t, "images/tf-examples/image1.png"))
 	roi := ROI{Cx: 493, Cy: 469, Size: 652, Rotation: -0.03}
-	first, err := e.Landmarks(t.Context(), img, roi)
+	first, err := e.Landmarks(t.Context(), Mat(img), roi)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.DetectPyramid(t.Context(), other); err != nil {
+	if _, err := e.DetectPyramid(t.Context(), Mat(other)); err != nil {
 		t.Fatal(err)
 	}
-	again, err := e.Landmarks(t.Context(), img, roi)
+	again, err := e.Landmarks(t.Context(), Mat(img), roi)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,11 +240,11 @@ func TestNativeMemoryStaysFlat(t *testing.T) {
 	e := open(t, Config{Model: "lite"})
 	cycle := func(n int) {
 		for i := range n {
-			if _, err := e.Landmarks(t.Context(), img, ROI{Cx: 493, Cy: 469, Size: 300 + float64(i*7%900), Rotation: float64(i)}); err != nil {
+			if _, err := e.Landmarks(t.Context(), Mat(img), ROI{Cx: 493, Cy: 469, Size: 300 + float64(i*7%900), Rotation: float64(i)}); err != nil {
 				t.Fatal(err)
 			}
 			if i%4 == 0 {
-				if _, err := e.Detect(t.Context(), img, image.Rect(i, i, 400+i, 300+i)); err != nil {
+				if _, err := e.Detect(t.Context(), Mat(img), image.Rect(i, i, 400+i, 300+i)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -256,7 +256,7 @@ func TestNativeMemoryStaysFlat(t *testing.T) {
 	if grown := residentMiB(t) - before; grown > 16 {
 		t.Errorf("grew by %d MiB over 200 looks", grown)
 	}
-	if mats := testing.AllocsPerRun(20, func() { _, _ = e.Landmarks(t.Context(), img, ROI{Cx: 493, Cy: 469, Size: 300}) }); mats > 60 {
+	if mats := testing.AllocsPerRun(20, func() { _, _ = e.Landmarks(t.Context(), Mat(img), ROI{Cx: 493, Cy: 469, Size: 300}) }); mats > 60 {
 		t.Errorf("%v allocations per look", mats)
 	}
 }

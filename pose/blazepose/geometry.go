@@ -1,6 +1,7 @@
 package blazepose
 
 import (
+	"image"
 	"math"
 
 	"github.com/posefleet/posefleet/pose"
@@ -85,4 +86,21 @@ func (r ROI) cropToPicture(side int) affine {
 		cos, -sin, r.Cx - cos*h + sin*h,
 		sin, cos, r.Cy - sin*h - cos*h,
 	}
+}
+
+// scaled is m for the same picture at another size. Pixel centres are at whole numbers on both sides.
+func (m affine) scaled(x, y float64) affine {
+	for i := range 3 {
+		m[i], m[3+i] = m[i]*x, m[3+i]*y
+	}
+	m[2] += x/2 - 0.5
+	m[5] += y/2 - 0.5
+	return m
+}
+
+// moved is m for a part of the picture whose first pixel is at.
+func (m affine) moved(at image.Point) affine {
+	m[2] -= float64(at.X)
+	m[5] -= float64(at.Y)
+	return m
 }

@@ -3,25 +3,21 @@ package blazepose
 import (
 	"context"
 	"fmt"
-
-	"gocv.io/x/gocv"
 )
 
 // Landmarks returns the pose of the person in roi.
-func (e *Estimator) Landmarks(ctx context.Context, img gocv.Mat, roi ROI) (Landmarks, error) {
+func (e *Estimator) Landmarks(ctx context.Context, p Picture, roi ROI) (Landmarks, error) {
 	var l Landmarks
 	if e.landmark == nil {
 		return l, ErrClosed
 	}
-	if err := checkImage(img); err != nil {
+	if err := p.check(); err != nil {
 		return l, err
 	}
 	if !roi.Valid() {
 		return l, fmt.Errorf("%w: %+v", ErrROI, roi)
 	}
-	if err := e.cropper.cut(img, roi); err != nil {
-		return l, err
-	}
+	e.close.cut(p, roi)
 	e.runs.Landmark++
 	out, err := e.run(ctx, e.landmark, e.landmarkIn)
 	if err != nil {

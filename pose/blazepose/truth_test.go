@@ -139,11 +139,11 @@ func frames(t *testing.T, path string, width, height, step int, fn func(i int, i
 // settled is the pose of the person whom the detector saw, after a second look.
 func settled(t *testing.T, e *Estimator, img gocv.Mat, roi ROI) Landmarks {
 	t.Helper()
-	l, err := e.Landmarks(t.Context(), img, roi)
+	l, err := e.Landmarks(t.Context(), Mat(img), roi)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err = e.Landmarks(t.Context(), img, l.Next); err != nil {
+	if l, err = e.Landmarks(t.Context(), Mat(img), l.Next); err != nil {
 		t.Fatal(err)
 	}
 	return l

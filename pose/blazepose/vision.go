@@ -2,12 +2,9 @@ package blazepose
 
 import (
 	"context"
-	"fmt"
 	"image"
 	"math"
 	"slices"
-
-	"gocv.io/x/gocv"
 
 	"github.com/posefleet/posefleet/pose"
 	"github.com/posefleet/posefleet/pose/infer"
@@ -20,11 +17,7 @@ type Detector struct{ *Estimator }
 
 // Detect implements vision.Detector. Without regions it looks at the whole picture, and at finer and finer tiles while nobody is found.
 func (d Detector) Detect(ctx context.Context, p vision.Picture, regions []image.Rectangle) ([]vision.Find, error) {
-	img, done, err := mat(p)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
+	img := BGR(p.Pix, p.Width, p.Height)
 	if len(regions) > 0 {
 		return d.level(ctx, img, regions)
 	}
@@ -38,7 +31,7 @@ func (d Detector) Detect(ctx context.Context, p vision.Picture, regions []image.
 }
 
 // level looks at regions and has what is found there confirmed.
-func (d Detector) level(ctx context.Context, img gocv.Mat, regions []image.Rectangle) ([]vision.Find, error) {
+func (d Detector) level(ctx context.Context, img Picture, regions []image.Rectangle) ([]vision.Find, error) {
 	seen, err := d.DetectRegions(ctx, img, regions)
 	if err != nil {
 		return nil, err
@@ -79,11 +72,7 @@ func (Points) Region(box pose.Box) vision.ROI { return vision.Around(box, roiSca
 
 // Estimate implements vision.Estimator. The region is taken as a square.
 func (e Points) Estimate(ctx context.Context, p vision.Picture, roi vision.ROI) (vision.Pose, error) {
-	img, done, err := mat(p)
-	if err != nil {
-		return vision.Pose{}, err
-	}
-	defer done()
+	img := BGR(p.Pix, p.Width, p.Height)
 	l, err := e.Landmarks(ctx, img, ROI{Cx: roi.Cx, Cy: roi.Cy, Size: math.Max(roi.W, roi.H), Rotation: roi.Rotation})
 	if err != nil {
 		return vision.Pose{}, err
@@ -114,24 +103,6 @@ func seamPoints(l Landmarks) []pose.Keypoint {
 		}
 	}
 	return points
-}
-
-// mat is the picture as an OpenCV matrix: its own, or a copy, which done frees.
-func mat(p vision.Picture) (img gocv.Mat, done func(), err error) {
-	if m, ok := p.Native.(gocv.Mat); ok {
-		return m, func() {}, nil
-	}
-	if err := p.Check(); err != nil {
-		return gocv.Mat{}, nil, fmt.Errorf("%w: %w", ErrImage, err)
-	}
-	m := gocv.NewMatWithSize(p.Height, p.Width, gocv.MatTypeCV8UC3)
-	pixels, err := m.DataPtrUint8()
-	if err != nil {
-		_ = m.Close()
-		return gocv.Mat{}, nil, err
-	}
-	copy(pixels, p.Pix)
-	return m, func() { _ = m.Close() }, nil
 }
 
 var (

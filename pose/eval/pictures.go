@@ -155,11 +155,11 @@ func boxROI(b pose.Box) blazepose.ROI {
 
 // settled is the pose in a region after a second look.
 func (r *runner) settled(ctx context.Context, img gocv.Mat, roi blazepose.ROI) (blazepose.Landmarks, error) {
-	first, err := r.e.Landmarks(ctx, img, roi)
+	first, err := r.e.Landmarks(ctx, blazepose.Mat(img), roi)
 	if err != nil || !first.Next.Valid() {
 		return first, err
 	}
-	return r.e.Landmarks(ctx, img, first.Next)
+	return r.e.Landmarks(ctx, blazepose.Mat(img), first.Next)
 }
 
 // raw are all points of the model, those outside of the picture too.

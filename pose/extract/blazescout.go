@@ -61,11 +61,13 @@ func refreshOf(e *blazepose.Estimator) int {
 
 func (s *blazeScout) look(ctx context.Context, pic *picture) ([]pose.Observation, error) {
 	s.next = s.next[:0]
+	early := lookEarly(ctx, s.estimator, pic, s.finder.guess(len(s.places), s.slots))
+	defer early.wait()
 	seen, err := s.follow(ctx, pic)
 	if err != nil {
 		return nil, err
 	}
-	return s.discover(ctx, pic, seen)
+	return s.discover(ctx, pic, seen, early)
 }
 
 func (s *blazeScout) named(ids []int) {
@@ -92,7 +94,7 @@ func (s *blazeScout) follow(ctx context.Context, pic *picture) ([]pose.Observati
 	var seen []pose.Observation
 	for _, id := range slices.Sorted(maps.Keys(s.places)) {
 		at := s.places[id]
-		lm, err := s.estimator.Landmarks(ctx, pic.mat, at.ROI)
+		lm, err := s.estimator.Landmarks(ctx, pic.Picture, at.ROI)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +108,7 @@ func (s *blazeScout) follow(ctx context.Context, pic *picture) ([]pose.Observati
 }
 
 // discover adds people whom the detector sees and who are not followed yet, while there are slots.
-func (s *blazeScout) discover(ctx context.Context, pic *picture, seen []pose.Observation) ([]pose.Observation, error) {
+func (s *blazeScout) discover(ctx context.Context, pic *picture, seen []pose.Observation, early *earlyLook) ([]pose.Observation, error) {
 	before := len(seen)
 	seen, err := s.await(ctx, pic, seen)
 	if err != nil {
@@ -121,7 +123,7 @@ func (s *blazeScout) discover(ctx context.Context, pic *picture, seen []pose.Obs
 		if sweep {
 			regions = blazepose.Tiles(s.size, level)
 		}
-		found, err := detect(ctx, s.estimator, pic.mat, regions)
+		found, err := early.at(ctx, regions)
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +150,7 @@ func (s *blazeScout) await(ctx context.Context, pic *picture, seen []pose.Observ
 		if len(seen) >= s.slots {
 			break
 		}
-		lm, err := s.estimator.Landmarks(ctx, pic.mat, lost.ROI)
+		lm, err := s.estimator.Landmarks(ctx, pic.Picture, lost.ROI)
 		if err != nil {
 			return nil, err
 		}
@@ -195,16 +197,16 @@ func (s *blazeScout) add(ctx context.Context, pic *picture, seen []pose.Observat
 // settle takes the landmarks of a region that the detector guessed, and again of the better region that follows from them. It is
 // false where they are not to be trusted.
 func (s *blazeScout) settle(ctx context.Context, pic *picture, f find) (blazepose.Landmarks, bool, error) {
-	first, err := s.estimator.Landmarks(ctx, pic.mat, f.ROI)
+	first, err := s.estimator.Landmarks(ctx, pic.Picture, f.ROI)
 	if err != nil || !(first.Presence >= newPresence) || !first.Next.Valid() {
 		return first, false, err
 	}
-	second, err := s.estimator.Landmarks(ctx, pic.mat, first.Next)
+	second, err := s.estimator.Landmarks(ctx, pic.Picture, first.Next)
 	if err != nil || trusted(f, first, second) || second.Score <= first.Score || !second.Next.Valid() {
 		return second, err == nil && trusted(f, first, second), err
 	}
 	// The looks get warmer: the detector's guess was a bad one.
-	third, err := s.estimator.Landmarks(ctx, pic.mat, second.Next)
+	third, err := s.estimator.Landmarks(ctx, pic.Picture, second.Next)
 	return third, err == nil && trusted(f, second, third), err
 }
 
@@ -212,7 +214,7 @@ func (s *blazeScout) observe(lm blazepose.Landmarks, pic *picture, from int) (po
 	w, h := s.size.X, s.size.Y
 	o, ok := observe(lm, w, h, from)
 	if ok {
-		o.Look = look(pic.pixels, w, h, o.Keypoints)
+		o.Look = look(pic.Picture, o.Keypoints)
 	}
 	return o, ok
 }

@@ -1,5 +1,7 @@
 package extract
 
+import "github.com/posefleet/posefleet/pose/blazepose"
+
 // cutFinder sees hard cuts: the picture changes at once and everywhere, far more than motion did before.
 type cutFinder struct {
 	before, now []uint8
@@ -16,13 +18,13 @@ const (
 )
 
 // sees takes the next frame and reports whether it begins another scene.
-func (c *cutFinder) sees(pixels []byte, width, height int) bool {
+func (c *cutFinder) sees(p blazepose.Picture) bool {
 	c.before, c.now = c.now, c.before[:0]
+	size := p.Size()
 	for y := range cutGrid {
-		row := (2*y + 1) * height / (2 * cutGrid) * width
 		for x := range cutGrid {
-			i := 3 * (row + (2*x+1)*width/(2*cutGrid))
-			c.now = append(c.now, pixels[i], pixels[i+1], pixels[i+2])
+			v := p.At((2*x+1)*size.X/(2*cutGrid), (2*y+1)*size.Y/(2*cutGrid))
+			c.now = append(c.now, v[:]...)
 		}
 	}
 	c.frames++

@@ -203,7 +203,9 @@ func (x *Extractor) clip(ctx context.Context, m *models.Model, r Request, i int,
 	if err != nil {
 		return nil, err
 	}
-	pump, err := startPump(ctx, info, x.config.Media)
+	c := x.config.Media
+	c.Planar = m.BlazePose != nil
+	pump, err := startPump(ctx, info, c)
 	if err != nil {
 		return nil, errors.Join(err, sp.remove())
 	}
@@ -212,9 +214,9 @@ func (x *Extractor) clip(ctx context.Context, m *models.Model, r Request, i int,
 	if err := p.run(ctx, progress); err != nil {
 		return nil, errors.Join(err, pump.close(), sp.remove())
 	}
-	c := p.finish(r.Clips[i].ID, info, r.Params)
-	c.Skeleton = m.Skeleton
-	return c, pump.close()
+	clip := p.finish(r.Clips[i].ID, info, r.Params)
+	clip.Skeleton = m.Skeleton
+	return clip, pump.close()
 }
 
 func slots(p protocol.Params) int {

@@ -148,12 +148,23 @@ func (f *finder) around(due []lostPlace) []image.Rectangle {
 	return regions
 }
 
-// nextRegion goes round: every second look is at the whole picture or a large tile, the others at the next finer tile.
+// guess is the region that plan will give where as many people as in the frame before will be followed and nothing else moves; empty if none.
+func (f *finder) guess(live, slots int) image.Rectangle {
+	if f.fresh || live == 0 || live >= slots || f.since+1 < f.refresh {
+		return image.Rectangle{}
+	}
+	return f.region(f.turn)
+}
+
 func (f *finder) nextRegion() image.Rectangle {
+	f.turn++
+	return f.region(f.turn - 1)
+}
+
+// region goes round: every second look is at the whole picture or a large tile, the others at the next finer tile.
+func (f *finder) region(n int) image.Rectangle {
 	coarse := append(blazepose.Tiles(f.size, 0), blazepose.Tiles(f.size, 1)...)
 	fine := blazepose.Tiles(f.size, 2)
-	n := f.turn
-	f.turn++
 	if n%2 == 1 && len(fine) > 0 {
 		return fine[n/2%len(fine)]
 	}

@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"gocv.io/x/gocv"
-
 	"github.com/posefleet/posefleet/pose/blazepose"
 )
 
@@ -20,11 +18,11 @@ type find struct {
 }
 
 // detect looks at regions of the picture and returns the finds that are worth a look with the landmark model, the nearest person first.
-func detect(ctx context.Context, e *blazepose.Estimator, img gocv.Mat, regions []image.Rectangle) ([]find, error) {
-	short := min(img.Cols(), img.Rows())
+func detect(ctx context.Context, e *blazepose.Estimator, p blazepose.Picture, regions []image.Rectangle) ([]find, error) {
+	short := min(p.Size().X, p.Size().Y)
 	var found []find
 	for _, r := range regions {
-		seen, err := e.Detect(ctx, img, r)
+		seen, err := e.Detect(ctx, p, r)
 		if err != nil {
 			return nil, err
 		}

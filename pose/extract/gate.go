@@ -27,7 +27,7 @@ func newGate(m *models.Model, size image.Point) gate {
 
 // picture is the frame as models see it.
 func (g gate) picture(pic *picture) vision.Picture {
-	return vision.Picture{Pix: pic.pixels, Width: g.size.X, Height: g.size.Y, Native: pic.mat}
+	return vision.Picture{Pix: pic.pixels, Width: g.size.X, Height: g.size.Y}
 }
 
 // observe makes an observation of a pose; it is false where the pose shows no person. Points outside of the picture are guesses and are
@@ -48,6 +48,6 @@ func (g gate) observe(p vision.Pose, pic *picture, from int) (pose.Observation, 
 		return pose.Observation{}, false
 	}
 	o := pose.Observation{From: from, Score: vision.Unit(p.Score), Trust: 1, Box: box, Keypoints: points}
-	o.Look = look(pic.pixels, g.size.X, g.size.Y, g.blaze.Points(points))
+	o.Look = look(pic.Picture, g.blaze.Points(points))
 	return o, true
 }

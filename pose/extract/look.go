@@ -1,6 +1,9 @@
 package extract
 
-import "github.com/posefleet/posefleet/pose"
+import (
+	"github.com/posefleet/posefleet/pose"
+	"github.com/posefleet/posefleet/pose/blazepose"
+)
 
 // Joints of the blazepose33 skeleton that the look is taken from.
 const (
@@ -17,16 +20,16 @@ const (
 
 // look is a histogram of the colours of trunk and thighs, which tells people apart who were out of sight for a while. It is nil
 // where the trunk is not in the picture. Points are in pixels of the frame.
-func look(pixels []byte, width, height int, k []pose.Keypoint) []float32 {
+func look(p blazepose.Picture, k []pose.Keypoint) []float32 {
 	if len(k) <= rightKnee {
 		return nil
 	}
 	hist := make([]float32, 2*lookCells)
-	trunk := sampleQuad(hist[:lookCells], pixels, width, height, k[leftShoulder], k[rightShoulder], k[leftHip], k[rightHip])
+	trunk := sampleQuad(hist[:lookCells], p, k[leftShoulder], k[rightShoulder], k[leftHip], k[rightHip])
 	if trunk == 0 {
 		return nil
 	}
-	legs := sampleQuad(hist[lookCells:], pixels, width, height, k[leftHip], k[rightHip], k[leftKnee], k[rightKnee])
+	legs := sampleQuad(hist[lookCells:], p, k[leftHip], k[rightHip], k[leftKnee], k[rightKnee])
 	for i := range hist {
 		n := trunk
 		if i >= lookCells {
@@ -40,22 +43,22 @@ func look(pixels []byte, width, height int, k []pose.Keypoint) []float32 {
 }
 
 // sampleQuad counts the colours on a grid between four points and returns how many there were.
-func sampleQuad(hist []float32, pixels []byte, width, height int, a, b, c, d pose.Keypoint) int {
+func sampleQuad(hist []float32, p blazepose.Picture, a, b, c, d pose.Keypoint) int {
 	if !a.Found || !b.Found || !c.Found || !d.Found {
 		return 0
 	}
-	n := 0
+	n, size := 0, p.Size()
 	for i := range lookSteps {
 		v := (float64(i) + 0.5) / lookSteps
 		for j := range lookSteps {
 			u := (float64(j) + 0.5) / lookSteps
 			x := int((1-v)*((1-u)*a.X+u*b.X) + v*((1-u)*c.X+u*d.X))
 			y := int((1-v)*((1-u)*a.Y+u*b.Y) + v*((1-u)*c.Y+u*d.Y))
-			if x < 0 || y < 0 || x >= width || y >= height {
+			if x < 0 || y < 0 || x >= size.X || y >= size.Y {
 				continue
 			}
-			p := pixels[3*(y*width+x):]
-			hist[int(p[0])*lookBins/256*lookBins*lookBins+int(p[1])*lookBins/256*lookBins+int(p[2])*lookBins/256]++
+			v := p.At(x, y)
+			hist[int(v[0])*lookBins/256*lookBins*lookBins+int(v[1])*lookBins/256*lookBins+int(v[2])*lookBins/256]++
 			n++
 		}
 	}

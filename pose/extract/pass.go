@@ -74,7 +74,7 @@ func (p *pass) frame(ctx context.Context, pic *picture) error {
 	if ramp, ok := p.ramps.add(pic.T); ok {
 		p.rampAt = append(p.rampAt, ramp)
 	}
-	cut := p.cuts.sees(pic.pixels, p.pump.reader.Width, p.pump.reader.Height)
+	cut := p.cuts.sees(pic.Picture)
 	if pic.motion = &p.cuts.motion; cut || p.frames == 0 {
 		pic.motion = nil
 	}

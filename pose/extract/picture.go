@@ -2,7 +2,6 @@ package extract
 
 import (
 	"context"
-	"image"
 
 	"gocv.io/x/gocv"
 
@@ -13,11 +12,8 @@ import (
 // Look finds at most the given number of people in one picture (BGR, 8 bits), just as the pass does in the first frame of a scene.
 // They are numbered from 1.
 func Look(ctx context.Context, e *blazepose.Estimator, img gocv.Mat, people int) ([]pose.Person, error) {
-	pixels, err := img.DataPtrUint8()
-	if err != nil {
-		return nil, err
-	}
-	seen, err := newBlazeScout(e, image.Pt(img.Cols(), img.Rows()), people).look(ctx, &picture{mat: img, pixels: pixels})
+	p := blazepose.Mat(img)
+	seen, err := newBlazeScout(e, p.Size(), people).look(ctx, &picture{Picture: p})
 	out := make([]pose.Person, 0, len(seen))
 	for i, o := range seen {
 		out = append(out, pose.Person{Track: i + 1, Score: o.Score, Box: o.Box, Keypoints: o.Keypoints})

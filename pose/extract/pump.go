@@ -7,15 +7,18 @@ import (
 
 	"gocv.io/x/gocv"
 
+	"github.com/posefleet/posefleet/pose/blazepose"
 	"github.com/posefleet/posefleet/pose/media"
 )
 
 // picture is one decoded frame in one of the pump's buffers.
 type picture struct {
 	media.Stamp
-	mat gocv.Mat
-	// pixels are the bytes of mat.
+	blazepose.Picture
+	// pixels are the bytes of the frame.
 	pixels []byte
+	// mat are the same bytes for OpenCV; of planar frames there is none.
+	mat gocv.Mat
 	// motion is the change from the frame before; nil if there is none or it shows another scene.
 	motion *motion
 }
@@ -47,18 +50,31 @@ func startPump(ctx context.Context, info *media.Info, c media.Config) (*pump, er
 		full: make(chan *picture, pumpBuffers), free: make(chan *picture, pumpBuffers),
 	}
 	for range pumpBuffers {
-		mat := gocv.NewMatWithSize(r.Height, r.Width, gocv.MatTypeCV8UC3)
-		pixels, err := mat.DataPtrUint8()
-		pic := &picture{mat: mat, pixels: pixels}
-		p.all = append(p.all, pic)
+		pic, err := newPicture(r, c.Planar)
 		if err != nil {
 			return nil, errors.Join(err, r.Close(), p.release())
 		}
+		p.all = append(p.all, pic)
 		p.free <- pic
 	}
 	// Ends at the end of the clip, at a fault, or with the context, which close cancels.
 	go p.run(ctx)
 	return p, nil
+}
+
+func newPicture(r *media.Reader, planar bool) (*picture, error) {
+	if planar {
+		c := r.Colours()
+		pic := &picture{pixels: make([]byte, r.FrameBytes())}
+		pic.Picture = blazepose.Planar(pic.pixels, r.Width, r.Height, blazepose.Colours{Red: c.Red, Blue: c.Blue, Full: c.Full})
+		return pic, nil
+	}
+	mat := gocv.NewMatWithSize(r.Height, r.Width, gocv.MatTypeCV8UC3)
+	pixels, err := mat.DataPtrUint8()
+	if err != nil {
+		return nil, errors.Join(err, mat.Close())
+	}
+	return &picture{Picture: blazepose.Mat(mat), pixels: pixels, mat: mat}, nil
 }
 
 func (p *pump) run(ctx context.Context) {
@@ -109,7 +125,9 @@ func (p *pump) release() error {
 	p.cancel()
 	var errs []error
 	for _, pic := range p.all {
-		errs = append(errs, pic.mat.Close())
+		if pic.mat.Ptr() != nil {
+			errs = append(errs, pic.mat.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -29,6 +29,10 @@ type Info struct {
 	Rotation                  int
 	Mirrored                  bool
 	PixelAspect               float64
+	// Pixels is the stored form of the pixels as ffmpeg names it, Matrix how brightness and colour differences make colours there;
+	// FullRange says that black is 0 and white 255.
+	Pixels, Matrix string
+	FullRange      bool
 	// NominalFPS is the declared rate, AverageFPS declared frames by length, CaptureFPS the camera's rate where the metadata
 	// tell it.
 	NominalFPS, AverageFPS, CaptureFPS float64
@@ -85,6 +89,9 @@ type probeStream struct {
 	Width       int               `json:"width"`
 	Height      int               `json:"height"`
 	Aspect      string            `json:"sample_aspect_ratio"`
+	Pixels      string            `json:"pix_fmt"`
+	Matrix      string            `json:"color_space"`
+	Range       string            `json:"color_range"`
 	Rate        string            `json:"r_frame_rate"`
 	AverageRate string            `json:"avg_frame_rate"`
 	Duration    string            `json:"duration"`
@@ -244,6 +251,7 @@ func container(out *probeOutput, head []byte) string {
 
 // space fills in the picture's geometry: the stored height is kept, the width follows the pixel aspect, then it is turned.
 func (i *Info) space(s *probeStream) {
+	i.Pixels, i.Matrix, i.FullRange = s.Pixels, s.Matrix, s.Range == "pc"
 	i.PixelAspect = 1
 	if a := ratio(s.Aspect, ":"); a > 1.0/16 && a < 16 {
 		i.PixelAspect = a

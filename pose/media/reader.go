@@ -59,9 +59,6 @@ func Open(ctx context.Context, info *Info, c Config) (*Reader, error) {
 	return r, nil
 }
 
-// FrameBytes is the size of one frame: blue, green and red of each pixel, row by row without gaps.
-func (r *Reader) FrameBytes() int { return 3 * r.Width * r.Height }
-
 // Read fills buf, which holds FrameBytes, with the next frame. At the end of the clip it returns io.EOF; a clip of which
 // nothing could be decoded is a *Fault.
 func (r *Reader) Read(buf []byte) (Stamp, error) {
@@ -165,7 +162,7 @@ func (r *Reader) args() []string {
 	}
 	args = append(args, inputArgs(r.info.Path)...)
 	return append(args, "-map", "0:"+strconv.Itoa(r.info.Stream), "-an", "-sn", "-dn", "-vf", r.filters(),
-		"-fps_mode", "passthrough", "-pix_fmt", "bgr24", "-f", "rawvideo", "pipe:1")
+		"-fps_mode", "passthrough", "-f", "rawvideo", "pipe:1")
 }
 
 // filters scale before they turn, so that only the small picture is turned. showinfo stands first: it tells the stored size.
@@ -179,7 +176,7 @@ func (r *Reader) filters() string {
 	if w < r.info.StoredWidth || h < r.info.StoredHeight {
 		flags = "area"
 	}
-	f := []string{"showinfo=checksum=0", fmt.Sprintf("scale=%d:%d:flags=%s", w, h, flags), "format=bgr24"}
+	f := []string{"showinfo=checksum=0", r.scale(w, h, flags)}
 	return strings.Join(append(f, o.filters()...), ",")
 }
 

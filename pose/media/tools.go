@@ -14,6 +14,9 @@ type Config struct {
 	// LongSide is the longest side of the decoded frames in pixels; larger pictures are scaled down while decoding.
 	// 0: 1920.
 	LongSide int
+	// Planar asks for frames in the form that video has, see Reader.Colours, instead of blue, green and red: that is half the bytes, and
+	// most clips need no conversion.
+	Planar bool
 	// Threads is the number of decoder threads. It is a fixed number, not that of the machine, because a damaged clip may
 	// decode differently with another one. 0: 2.
 	Threads int

@@ -12,8 +12,6 @@ import (
 type Picture struct {
 	Pix           []byte
 	Width, Height int
-	// Native is the same picture as an object of a native library, for models that read it there; nil if there is none.
-	Native any
 }
 
 // Find is a person that a detector saw.
