@@ -101,16 +101,17 @@ func (r *run) look(ctx context.Context) (progress, error) {
 			return now, ctx.Err()
 		case <-hint:
 		case <-patience.C:
-			return r.missing(ctx, row)
+			if row.Reason != store.RunFollowed {
+				return r.missing(ctx, row)
+			}
+			// Somebody else sees to it, and there is no limit: each look that ended would be kept with the run.
+			patience.Reset(r.cfg.Look)
 		}
 	}
 }
 
 // missing finds out whether a round that is still open has any future.
 func (r *run) missing(ctx context.Context, row store.Run) (progress, error) {
-	if row.Reason == store.RunFollowed {
-		return progress{}, nil
-	}
 	if r.cfg.Now().Sub(row.CreatedAt) > r.cfg.Limit {
 		return progress{Fault: &Refusal{Code: protocol.CodeInternal, Message: fmt.Sprintf("no outcome within %s", r.cfg.Limit)}}, nil
 	}
