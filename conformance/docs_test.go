@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestGuaranteesAreTested: every promise of docs/guarantees.md names a test that is there.
+// TestGuaranteesAreTested: every promise of docs/guarantees.md names a test that is there, and where a name is a link the test is in that file.
 func TestGuaranteesAreTested(t *testing.T) {
 	t.Parallel()
 
@@ -41,6 +41,13 @@ func TestGuaranteesAreTested(t *testing.T) {
 	for _, name := range names {
 		if !strings.Contains(sources.String(), "func "+name+"(t *testing.T)") && !strings.Contains(sources.String(), "func "+name+"(f *testing.F)") {
 			t.Errorf("docs/guarantees.md names %s, which is nowhere", name)
+		}
+	}
+
+	for _, link := range regexp.MustCompile("\\[`((?:Test|Fuzz)\\w+)`\\]\\(([^)]+)\\)").FindAllStringSubmatch(string(text), -1) {
+		source, err := os.ReadFile(filepath.Join("..", "docs", filepath.FromSlash(link[2])))
+		if err != nil || !strings.Contains(string(source), "func "+link[1]+"(") {
+			t.Errorf("%s is not in %s: %v", link[1], link[2], err)
 		}
 	}
 }

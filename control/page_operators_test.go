@@ -14,6 +14,7 @@ import (
 
 	"github.com/posefleet/posefleet/control"
 	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/internal/freeport"
 	"github.com/posefleet/posefleet/internal/redistest"
 )
 
@@ -287,13 +288,21 @@ func TestPageAccessible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := setup(t, func(c *control.Config) { c.APIToken = token })
+	dead, err := freeport.Find() // notices go there in vain, so that each outcome can be sent again
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := setup(t, func(c *control.Config) {
+		c.APIToken, c.NoticeURL, c.NoticeSecrets = token, fmt.Sprintf("http://127.0.0.1:%d", dead), newSecrets(t)
+	})
 	b.censuses(t, 20)
+	b.scaled(t)
+	b.failed(t, "an_3")
 	b.filmed(t, "an_1", clipSpec{"c1", "a.mp4", "video/mp4", film(t, "a.mp4", 320, 180, "-c:v", "libx264", "-pix_fmt", "yuv420p")})
 	b.deliver(t, "an_1", bent(map[string][2]int{"c1": {320, 180}}))
 	b.failed(t, "an_2")
 	b.api(t, http.MethodPost, "/v1/analyses/an_2/retry", nil).want(t, http.StatusAccepted, "")
-	paths, err := json.Marshal([]string{"/", "/?status=failed", "/fleet?since=1h", "/analyses/an_1", "/analyses/an_2"})
+	paths, err := json.Marshal([]string{"/", "/?status=failed", "/fleet?since=1h", "/analyses/an_1", "/analyses/an_2", "/analyses/an_3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +325,7 @@ func TestPageAccessible(t *testing.T) {
 			}
 			return out;
 		`)
-		if len(got) != 7 {
+		if len(got) != 8 {
 			t.Errorf("%d pages", len(got))
 		}
 		for page, r := range got {
