@@ -76,6 +76,7 @@ type reading struct {
 	open    map[store.Status]int64
 	backlog map[store.OutboxKind]store.Backlog
 	fleet   store.Fleet
+	runs    map[store.RunStage]store.RunCount
 }
 
 // stateCollector shows the state that is in the database and the queue, read when somebody asks.
@@ -87,7 +88,7 @@ type stateCollector struct {
 	mu   sync.Mutex
 	last reading
 
-	up, analyses, outbox, outboxAge, ledger, jobs, oldest, paused, workers, desired, running, ready *prometheus.Desc
+	up, analyses, runs, runIdle, outbox, outboxAge, ledger, jobs, oldest, paused, workers, desired, running, ready *prometheus.Desc
 }
 
 func newStateCollector(s store.Store, c *census, now func() time.Time) *stateCollector {
@@ -99,6 +100,8 @@ func newStateCollector(s store.Store, c *census, now func() time.Time) *stateCol
 		store: s, census: c, now: now,
 		up:        desc("database_up", "1 while the database answers."),
 		analyses:  desc("analyses", "Analyses that have not been decided, by state.", "state"),
+		runs:      desc("open_runs", "Runs that have not ended, by the stage that they have reached; followed: they wait for what somebody else began.", "stage"),
+		runIdle:   desc("open_run_idle_seconds", "How long the run of a stage that has been there for longest has not moved.", "stage"),
 		outbox:    desc("outbox_entries", "Intents that have not been carried out, by kind.", "kind"),
 		outboxAge: desc("outbox_oldest_seconds", "How long the oldest intent of a kind has waited.", "kind"),
 		ledger:    desc("ledger_total", "Effects that this process let happen or held back, by effect.", "effect", "result"),
@@ -115,7 +118,7 @@ func newStateCollector(s store.Store, c *census, now func() time.Time) *stateCol
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.up, c.analyses, c.outbox, c.outboxAge, c.ledger, c.jobs, c.oldest, c.paused, c.workers, c.desired, c.running, c.ready,
+		c.up, c.analyses, c.runs, c.runIdle, c.outbox, c.outboxAge, c.ledger, c.jobs, c.oldest, c.paused, c.workers, c.desired, c.running, c.ready,
 	} {
 		out <- d
 	}
@@ -130,6 +133,14 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.up, asNumber(r.up))
 	for status, n := range r.open {
 		gauge(c.analyses, float64(n), string(status))
+	}
+	for stage, n := range r.runs {
+		idle := 0.0
+		if n.Runs > 0 {
+			idle = max(0, c.now().Sub(n.MovedAt).Seconds())
+		}
+		gauge(c.runs, float64(n.Runs), stage.String())
+		gauge(c.runIdle, idle, stage.String())
 	}
 	for kind, b := range r.backlog {
 		gauge(c.outbox, float64(b.Entries), string(kind))
@@ -176,7 +187,9 @@ func (c *stateCollector) read() reading {
 	var err error
 	if r.open, err = c.store.Open(ctx); err == nil {
 		if r.backlog, err = c.store.Backlog(ctx); err == nil {
-			r.fleet, err = c.store.Fleet(ctx)
+			if r.fleet, err = c.store.Fleet(ctx); err == nil {
+				r.runs, err = c.store.RunStages(ctx)
+			}
 		}
 	}
 	r.up = err == nil

@@ -47,6 +47,7 @@ func TestMetrics(t *testing.T) {
 	b.post(t, "/v1/claims/an_done", webhook.NewID("req"), redeemRequest("an_done", "w2", 2)).want(t, http.StatusGone, protocol.CodeClaimGone)
 	for _, want := range []string{
 		`posefleet_control_analyses{state="queued"} 1`, `posefleet_control_claims_total{result="gone"} 1`, `posefleet_control_claims_total{result="granted"} 1`,
+		`posefleet_control_open_runs{stage="dispatched"} 1`, `posefleet_control_open_runs{stage="followed"} 0`, `posefleet_control_open_run_idle_seconds{stage="awake"} 0`,
 		`posefleet_control_database_up 1`, `posefleet_control_ledger_total{effect="credit.settle",result="processed"} 1`,
 		`posefleet_control_notices_total{result="refused"}`, `posefleet_control_outbox_entries{kind="notice"} 1`, `posefleet_control_queue_jobs{state="waiting"}`,
 		`posefleet_control_queue_workers 0`, `posefleet_control_results_total{decision="accepted",type="pose.completed"} 1`,

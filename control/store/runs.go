@@ -40,9 +40,14 @@ const (
 	StageNotified   RunStage = 70
 )
 
+// StageFollowed is no stage: it counts the runs that only wait.
+const StageFollowed RunStage = -1
+
 // String names the stage.
 func (s RunStage) String() string {
 	switch s {
+	case StageFollowed:
+		return "followed"
 	case StageAnalysing:
 		return "analysing"
 	case StageAwake:
@@ -119,6 +124,15 @@ type Runs interface {
 	// OpenRuns lists runs that have not ended and not moved since the given time, oldest first, at most limit, from the one after the given
 	// run on; the zero run is before all.
 	OpenRuns(ctx context.Context, before time.Time, after Run, limit int) ([]Run, error)
+	// RunStages counts the runs that have not ended, by the stage that they have reached. Those that wait for what somebody else began, for as
+	// long as that takes, are StageFollowed.
+	RunStages(ctx context.Context) (map[RunStage]RunCount, error)
+}
+
+// RunCount is how many runs are in a stage, and when the one that has been there for longest moved last.
+type RunCount struct {
+	Runs    int64
+	MovedAt time.Time
 }
 
 // The state of the analysis says how a round was decided also where the writer knew of no runs.
@@ -189,6 +203,30 @@ func (s *sqlStore) DecidedRuns(ctx context.Context, limit int) ([]RunKey, error)
 	}
 
 	return all, nil
+}
+
+// RunStages counts what is open. It reads those, not the rest.
+func (s *sqlStore) RunStages(ctx context.Context) (map[RunStage]RunCount, error) {
+	out := map[RunStage]RunCount{}
+	for _, stage := range []RunStage{StageFollowed, StageBegun, StageAnalysing, StageAwake, StageChecked, StageDispatched, StagePersisted, StageReported} {
+		out[stage] = RunCount{}
+	}
+	rows, err := s.reader.QueryContext(ctx, `SELECT CASE WHEN outcome = '' AND reason IN ('followed', 'reopened') THEN -1 ELSE stage END AS reached,
+		count(*), min(updated_at) FROM runs WHERE ended_at = 0 GROUP BY reached`)
+	if err != nil {
+		return nil, fmt.Errorf("count open runs: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var stage RunStage
+		var n, moved int64
+		if err := rows.Scan(&stage, &n, &moved); err != nil {
+			return nil, fmt.Errorf("count open runs: %w", err)
+		}
+		out[stage] = RunCount{Runs: n, MovedAt: fromMillis(moved)}
+	}
+
+	return out, rows.Err()
 }
 
 // OutboxOf looks for what is still to be carried out for an analysis.

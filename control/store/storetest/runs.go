@@ -46,6 +46,20 @@ func inParallel(t *testing.T, fn func() (store.Run, error)) store.Run {
 	return all[0]
 }
 
+// wantStages holds how many runs are open by stage, and that those moved at some time, against what is wanted.
+func (b *Bundle) wantStages(t *testing.T, want map[store.RunStage]int64) {
+	t.Helper()
+	got, err := b.RunStages(b.ctx)
+	if err != nil || len(got) != 8 {
+		t.Fatalf("stages: %v, %v", got, err)
+	}
+	for stage, n := range got {
+		if n.Runs != want[stage] || n.MovedAt.IsZero() != (n.Runs == 0) {
+			t.Errorf("stage %s: %+v, want %d", stage, n, want[stage])
+		}
+	}
+}
+
 // testRun: each stage has its effects once, however many ask for it at once, and the notice waits for the run.
 func testRun(t *testing.T, b *Bundle) {
 	k := b.Running(t, "an_1", store.RunSubmitted)
@@ -57,6 +71,8 @@ func testRun(t *testing.T, b *Bundle) {
 	if r.Stage != store.StageDispatched || r.Way != store.WayQueue || b.count(t, store.OutboxDispatch) != 1 {
 		t.Fatalf("%+v, %d dispatches", r, b.count(t, store.OutboxDispatch))
 	}
+	b.Running(t, "an_2", store.RunFollowed)
+	b.wantStages(t, map[store.RunStage]int64{store.StageDispatched: 1, store.StageFollowed: 1})
 	inParallel(t, func() (store.Run, error) { return b.RetryRun(b.ctx, k, 1) })
 	if got := b.count(t, store.OutboxDispatch); got != 2 {
 		t.Fatalf("%d dispatches with one retry", got)
@@ -76,6 +92,7 @@ func testRun(t *testing.T, b *Bundle) {
 	if r.EndedAt.IsZero() || b.count(t, store.OutboxNotice) != 1 {
 		t.Fatalf("%+v, %d notices", r, b.count(t, store.OutboxNotice))
 	}
+	b.wantStages(t, map[store.RunStage]int64{store.StageFollowed: 1})
 	if r, err := b.AdvanceRun(b.ctx, k, store.StageChecked, "checked", ""); err != nil || r.Stage != store.StageNotified {
 		t.Fatalf("a stage that is behind: %+v, %v", r, err)
 	}
