@@ -130,6 +130,38 @@ func checkEmpty(t *testing.T, dir string) {
 	})
 }
 
+// TestDemoKill: the control plane is killed while a worker extracts; the next process goes on with the same run, which delivers once.
+func TestDemoKill(t *testing.T) {
+	t.Parallel()
+	realExtractor(t)
+
+	tmp := t.TempDir()
+
+	out, code := runDemo(t, tmp, "--once", "--kill", "--model", "full", need.Media(t, "videos/tfjs_squats_5fps.mp4"))
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+
+	t.Log("\n" + out)
+
+	killed := regexp.MustCompile(`kill -9 +control plane \(process (\d+)\).*; the run is "dispatched", the analysis "processing"`).FindStringSubmatch(out)
+	again := regexp.MustCompile(`started again as process (\d+)`).FindStringSubmatch(out)
+
+	if killed == nil || again == nil || killed[1] == again[1] {
+		t.Fatalf("not killed and started again: %v, %v", killed, again)
+	}
+
+	if !strings.Contains(out, "process "+killed[1]+" is killed, process "+again[1]+" started") || !regexp.MustCompile(`s  delivered, epoch 2`).MatchString(out) {
+		t.Error("the timeline does not show both processes and the delivery")
+	}
+
+	if n := len(summaryLine.FindAllString(out, -1)); n != 2 {
+		t.Errorf("%d of 2 analyses delivered", n)
+	}
+
+	checkEmpty(t, tmp)
+}
+
 // TestDemoFailure: a file that is no clip ends the demo 1, with the system's own words.
 func TestDemoFailure(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,41 @@ type Analysis struct {
 	Result    *protocol.Result `json:"result"`
 	ErrorCode protocol.Code    `json:"errorCode"`
 	Error     string           `json:"error"`
+	Timeline  []Event          `json:"timeline"`
+	Ledger    []Entry          `json:"ledger"`
+	Runs      []Run            `json:"runs"`
+}
+
+// Event is a line of an analysis's timeline.
+type Event struct {
+	At     time.Time `json:"at"`
+	Kind   string    `json:"kind"`
+	Epoch  int64     `json:"epoch"`
+	Detail string    `json:"detail"`
+	Holder struct {
+		WorkerID string `json:"workerId"`
+	} `json:"holder"`
+}
+
+// Entry is an effect that was had, as the ledger knows it.
+type Entry struct {
+	Effect  string `json:"effect"`
+	Outcome string `json:"outcome"`
+}
+
+// Run is the durable run of one round of an analysis.
+type Run struct {
+	Round     int64      `json:"round"`
+	Stage     string     `json:"stage"`
+	StartedAt time.Time  `json:"startedAt"`
+	EndedAt   *time.Time `json:"endedAt"`
+}
+
+// Size is the fleet at one moment.
+type Size struct {
+	At                      time.Time `json:"at"`
+	Desired, Running, Ready int
+	Reason                  string `json:"reason"`
 }
 
 // Terminal tells whether the outcome is decided.
@@ -187,6 +222,24 @@ func (c *Client) Await(ctx context.Context, id string, every time.Duration) (Ana
 			return a, fmt.Errorf("await analysis %s, %s so far: %w", id, a.Status, context.Cause(ctx))
 		}
 	}
+}
+
+// Fleet reads how many workers there are, and how many there have been in the last time.
+func (c *Client) Fleet(ctx context.Context, last time.Duration) (now Size, history []Size, err error) {
+	if err := c.call(ctx, "read fleet", http.MethodGet, "/v1/fleet", nil, &now); err != nil {
+		return now, nil, err
+	}
+
+	var answer struct{ Fleet []Size }
+
+	err = c.call(ctx, "read fleet", http.MethodGet, "/v1/fleet/history?since="+last.String(), nil, &answer)
+
+	return now, answer.Fleet, err
+}
+
+// Healthy tells whether the control plane answers and reaches its database.
+func (c *Client) Healthy(ctx context.Context) bool {
+	return c.call(ctx, "health", http.MethodGet, "/healthz", nil, nil) == nil
 }
 
 // Pose reads the stored pose document into v.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/posefleet/posefleet/control/fleet"
+	"github.com/posefleet/posefleet/internal/operator"
 )
 
 const (
-	// fleetPoints is more than a demo's fleet can change between two looks.
-	fleetPoints = 50
+	// fleetSpan is how far back a look reads.
+	fleetSpan = 5 * time.Minute
 	// readyLimit is how long a worker may take to get ready; it needs about a second.
 	readyLimit = time.Minute
 	// zeroLimit is how long the way back to zero may take: the idle time, a wish that is still open, and the end of a worker.
@@ -26,48 +26,62 @@ var errNotZero = errors.New("the fleet does not go back to zero")
 
 // fleetWatcher shows how the fleet comes and goes. It is used by one goroutine.
 type fleetWatcher struct {
-	status func(context.Context, time.Time, int) (fleet.Status, error)
+	status func(context.Context, time.Duration) (operator.Size, []operator.Size, error)
 	term   *terminal
 
 	since   time.Time // later changes have not been shown
 	desired int
 	ready   int
 	grown   time.Time // when the first worker was asked for
+	told    bool      // that a worker is ready, since the fleet was at zero
 }
 
 // look shows what has changed, and fails if a worker that was asked for never gets ready.
 func (f *fleetWatcher) look(ctx context.Context) error {
 	_, err := f.changes(ctx)
-	if err == nil && f.desired > 0 && f.ready == 0 && time.Since(f.grown) > readyLimit {
+	if err == nil && f.desired > 0 && !f.told && time.Since(f.grown) > readyLimit {
 		return errNotReady
 	}
 
 	return err
 }
 
-func (f *fleetWatcher) changes(ctx context.Context) (fleet.Status, error) {
-	s, err := f.status(ctx, f.since, fleetPoints)
+// works says that a worker has been seen at work: whatever the fleet says later of its first readiness is old.
+func (f *fleetWatcher) works() { f.told = true }
+
+// restarted says that another control plane starts the workers anew.
+func (f *fleetWatcher) restarted(at time.Time) { f.told, f.ready, f.grown = false, 0, at }
+
+func (f *fleetWatcher) changes(ctx context.Context) (operator.Size, error) {
+	now, history, err := f.status(ctx, fleetSpan)
 	if err != nil {
-		return s, fmt.Errorf("watch fleet: %w", err)
+		return now, fmt.Errorf("watch fleet: %w", err)
 	}
 
-	for _, p := range s.History {
-		if p.Desired != f.desired {
-			f.term.line("fleet", "%d → %d worker(s): %s", f.desired, p.Desired, p.Reason)
-
-			if f.desired == 0 {
-				f.grown = p.At
-			}
+	for _, p := range history {
+		if p.At.After(f.since) {
+			f.show(p)
 		}
-
-		if p.Ready > f.ready {
-			f.term.line("fleet", "%d worker(s) ready after %.1f s", p.Ready, p.At.Sub(f.grown).Seconds())
-		}
-
-		f.desired, f.ready, f.since = p.Desired, p.Ready, p.At.Add(time.Millisecond)
 	}
 
-	return s, nil
+	return now, nil
+}
+
+func (f *fleetWatcher) show(p operator.Size) {
+	if p.Desired != f.desired {
+		f.term.line("fleet", "%d → %d worker(s): %s", f.desired, p.Desired, p.Reason)
+
+		if f.desired == 0 {
+			f.grown, f.told = p.At, false
+		}
+	}
+
+	if p.Ready > f.ready && !f.told {
+		f.told = true
+		f.term.line("fleet", "%d worker(s) ready after %.1f s", p.Ready, p.At.Sub(f.grown).Seconds())
+	}
+
+	f.desired, f.ready, f.since = p.Desired, p.Ready, p.At
 }
 
 // followToZero shows the way of the fleet back to zero, which a command that ends by itself awaits for a bounded time; ctx ends it too.

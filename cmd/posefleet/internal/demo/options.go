@@ -10,17 +10,27 @@ import (
 type Options struct {
 	Clips    []string `arg:"" optional:"" name:"clip" help:"Clips to analyse; without one, twelve seconds of vtest.avi of Debian's opencv-doc (people who walk over a yard)."`
 	Once     bool     `help:"End after the results; exit 0 only if all were delivered."`
+	Kill     *bool    `negatable:"" help:"Take the last clip through once more, and kill the control plane in the middle of it (default: only without clips of your own)."`
 	RedisURL string   `name:"redis-url" placeholder:"URL" help:"Use this Redis and leave nothing in it (default: a redis-server of the demo's own)."`
 	Listen   string   `default:"127.0.0.1:0" placeholder:"ADDR" help:"Address of control plane and page; port 0 is any free one."`
 	Model    string   `enum:"lite,full,heavy" default:"full" help:"Pose model: ${enum}."`
 	Verbose  bool     `short:"v" help:"Show what the parts log, not only warnings."`
 }
 
+// kills tells whether the control plane is to be killed.
+func (o *Options) kills() bool {
+	if o.Kill == nil {
+		return len(o.Clips) == 0
+	}
+
+	return *o.Kill
+}
+
 // Streams are where the demo writes: what it shows, and the logs of its parts.
 type Streams struct {
 	Out io.Writer
 	Log *slog.Logger
-	// Err is where the workers, which are processes of their own, write their logs.
+	// Err is where the control plane, which is a process of its own, writes its log and that of its workers.
 	Err io.Writer
 }
 

@@ -1,10 +1,10 @@
 package demo
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/posefleet/posefleet/internal/child"
 	"github.com/posefleet/posefleet/internal/need"
 	"github.com/posefleet/posefleet/internal/redistest"
 	"github.com/posefleet/posefleet/internal/wait"
@@ -58,7 +59,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestStackStops: parts end in the reverse order, all of them, also after a fault of one.
+// TestStackStops: parts end in the reverse order, all of them, also after a fault of one; the end of a process that is expected is none.
 func TestStackStops(t *testing.T) {
 	t.Parallel()
 
@@ -66,22 +67,25 @@ func TestStackStops(t *testing.T) {
 
 	s := newStack()
 	broken := errors.New("broken")
+	proc := sleeper(t)
+	expect := s.watch("control plane", proc)
 
 	s.onStop(func() error { order = append(order, "folder"); return nil })
 	s.onStop(func() error { order = append(order, "redis"); return broken })
-	s.run(t.Context(), "worker", func(ctx context.Context) error {
-		<-ctx.Done()
+	s.onStop(func() error {
+		expect()
+		proc.Kill()
 
-		order = append(order, "worker")
+		order = append(order, "control plane")
 
-		return ctx.Err()
+		return nil
 	})
 
 	if err := s.stop(); !errors.Is(err, broken) {
 		t.Errorf("stop: %v", err)
 	}
 
-	if diff := cmp.Diff([]string{"worker", "redis", "folder"}, order); diff != "" {
+	if diff := cmp.Diff([]string{"control plane", "redis", "folder"}, order); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 
@@ -90,14 +94,27 @@ func TestStackStops(t *testing.T) {
 	}
 }
 
+func sleeper(t *testing.T) *child.Process {
+	t.Helper()
+
+	proc, err := child.Start(exec.CommandContext(t.Context(), "sleep", "600"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(proc.Kill)
+
+	return proc
+}
+
 // TestStackTellsWhoDied: a part that ends by itself is a fault that names it.
 func TestStackTellsWhoDied(t *testing.T) {
 	t.Parallel()
 
 	s := newStack()
-	cause := errors.New("address in use")
-
-	s.run(t.Context(), "control plane", func(context.Context) error { return cause })
+	proc := sleeper(t)
+	s.watch("control plane", proc)
+	proc.Kill()
 
 	select {
 	case <-s.died:
@@ -105,12 +122,8 @@ func TestStackTellsWhoDied(t *testing.T) {
 		t.Fatal("nobody is told")
 	}
 
-	if err := s.err(); !errors.Is(err, cause) || !strings.Contains(err.Error(), "control plane") {
+	if err := s.err(); err == nil || !strings.Contains(err.Error(), "control plane ended by itself: signal: killed") {
 		t.Errorf("fault: %v", err)
-	}
-
-	if err := s.stop(); err != nil {
-		t.Errorf("stop: %v", err)
 	}
 }
 

@@ -35,6 +35,7 @@ type demo struct {
 	queue queue.Options
 	jobs  *queue.Queue
 	api   *operator.Client
+	plane *plane
 	fleet *fleetWatcher
 }
 
@@ -66,6 +67,10 @@ func Run(ctx context.Context, o Options, s Streams) (err error) {
 	go d.watchStack(ctx, cancel) // ends with ctx
 
 	outcomes, err := d.analyse(ctx, clips)
+	if err == nil && d.kills() {
+		outcomes, err = d.analyseKilled(ctx, outcomes)
+	}
+
 	if err != nil {
 		return d.explain(err)
 	}
@@ -163,6 +168,10 @@ func (d *demo) analyse(ctx context.Context, clips []*clip) ([]*outcome, error) {
 
 func (d *demo) analyseOne(ctx context.Context, c *clip) (*outcome, error) {
 	id, err := d.upload(ctx, c)
+	if err == nil {
+		err = d.api.Submit(ctx, id, operator.DispatchNone)
+	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +212,7 @@ func (d *demo) upload(ctx context.Context, c *clip) (string, error) {
 
 	d.term.line("uploaded", "%.1f MB by a presigned PUT in %d ms", float64(c.size)/1e6, time.Since(begin).Milliseconds())
 
-	return created.AnalysisID, d.api.Submit(ctx, created.AnalysisID, operator.DispatchNone)
+	return created.AnalysisID, nil
 }
 
 // finish shows the results and, unless it is to end at once, keeps the page up until ctx ends.

@@ -1,19 +1,22 @@
 package demo
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/posefleet/posefleet/internal/child"
 )
 
-// partStop is how long one part may take to end before it is given up; each is asked to stop hard, so that it takes moments.
+// partStop is how long one part may take to end before it is given up; a worker that extracts is given a second to end.
 const partStop = 15 * time.Second
 
-// errStopped is the cause that parts are ended with.
-var errStopped = errors.New("the demo ends")
+// errEnded stands for the end of a process that ended in order, and should not have.
+var errEnded = errors.New("exit status 0")
 
 // stack is what the demo has started, in the order of starting. It ends in the reverse order: whoever uses a part ends before it.
 type stack struct {
@@ -30,31 +33,20 @@ func newStack() *stack { return &stack{died: make(chan struct{})} }
 // onStop adds something to be undone.
 func (s *stack) onStop(f func() error) { s.stops = append(s.stops, f) }
 
-// run runs a part in a goroutine of its own, until it ends by itself, which is a fault, or stop ends it.
-func (s *stack) run(ctx context.Context, name string, part func(context.Context) error) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	done := make(chan struct{})
+// watch makes the end of a process a fault, until expect is called.
+func (s *stack) watch(name string, p *child.Process) (expect func()) {
+	var expected atomic.Bool
 
-	// Ends when the part does; stop waits for it.
+	// Ends with the process, which whoever started it ends.
 	go func() {
-		defer close(done)
+		<-p.Done()
 
-		err := part(ctx)
-		if ctx.Err() == nil {
-			s.fail(fmt.Errorf("%s ended: %w", name, errors.Join(err, errStopped)))
+		if !expected.Load() {
+			s.fail(fmt.Errorf("%s ended by itself: %w", name, cmp.Or(p.Err(), errEnded)))
 		}
 	}()
 
-	s.onStop(func() error {
-		cancel(errStopped)
-
-		select {
-		case <-done:
-			return nil
-		case <-time.After(partStop):
-			return fmt.Errorf("%s does not end", name)
-		}
-	})
+	return func() { expected.Store(true) }
 }
 
 // fail keeps the first fault.

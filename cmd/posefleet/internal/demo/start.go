@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/posefleet/posefleet/control"
-	"github.com/posefleet/posefleet/internal/operator"
 	"github.com/posefleet/posefleet/protocol/webhook"
 	"github.com/posefleet/posefleet/queue"
 	"github.com/posefleet/posefleet/worker"
@@ -73,23 +71,13 @@ func (d *demo) startRedis(ctx context.Context) error {
 
 // startControl starts the control plane, after a look whether a worker of it could work at all.
 func (d *demo) startControl(ctx context.Context, secrets map[string]string) error {
-	host, _, err := net.SplitHostPort(d.Listen)
+	address, err := freeAddress(d.Listen)
 	if err != nil {
-		return fmt.Errorf("control plane's address: %w", err)
+		return err
 	}
 
-	env := d.environ(secrets, map[string]string{
-		"POSEFLEET_LISTEN":          d.Listen,
-		"POSEFLEET_DATABASE_URL":    "sqlite:" + filepath.Join(d.dir, "posefleet.db"),
-		"POSEFLEET_STORAGE_URL":     "file:" + filepath.Join(d.dir, "storage"),
-		"POSEFLEET_STORAGE_HOSTS":   reachable(host),
-		"POSEFLEET_ALLOW_INSECURE":  "true",
-		"POSEFLEET_WORK_DIR":        filepath.Join(d.dir, "work"),
-		"POSEFLEET_TASK_PROTECTION": "off",
-		"POSEFLEET_DRAIN_TIMEOUT":   "1s",
-		"POSEFLEET_LOG_FORMAT":      "text",
-		"POSEFLEET_LOG_LEVEL":       d.level(ctx).String(),
-	})
+	host, _, _ := net.SplitHostPort(address)
+	env := d.environ(secrets, d.settings(ctx, address, reachable(host)))
 
 	slots, extractor, err := d.tryWorker(ctx, env)
 	if err != nil {
@@ -100,23 +88,40 @@ func (d *demo) startControl(ctx context.Context, secrets map[string]string) erro
 		"POSEFLEET_FLEET": "local", "POSEFLEET_FLEET_INTERVAL": idleTime.String(), "POSEFLEET_FLEET_SLOTS": strconv.Itoa(slots),
 	})
 
-	config, err := control.LoadConfig(env)
-	if err != nil {
+	d.plane = newPlane(d.stack, address, env, d.Err)
+	d.api, d.fleet = d.plane.api, &fleetWatcher{status: d.plane.api.Fleet, term: d.term, since: time.Now()}
+	d.stack.onStop(d.plane.stop)
+
+	if err := d.plane.start(ctx); err != nil {
 		return err
 	}
 
-	server, err := control.New(ctx, config, d.Log)
-	if err != nil {
-		return err
-	}
-
-	d.stack.run(ctx, "control plane", server.Run)
-
-	d.api, d.fleet = &operator.Client{Base: "http://" + server.Addr()}, &fleetWatcher{status: server.FleetStatus, term: d.term, since: time.Now()}
-	d.term.line("control", "control plane at %s (SQLite, file storage)", d.api.Base)
+	d.term.line("control", "control plane at %s (process %d, SQLite, file storage)", d.api.Base, d.plane.proc.Pid())
 	d.term.line("fleet", "no worker runs; the first analysis starts one (%d slot(s), extractor %s)", slots, extractor)
 
 	return nil
+}
+
+// settings are the run's own for control plane and workers.
+func (d *demo) settings(ctx context.Context, address, host string) map[string]string {
+	s := map[string]string{
+		"POSEFLEET_LISTEN":          address,
+		"POSEFLEET_DATABASE_URL":    "sqlite:" + filepath.Join(d.dir, "posefleet.db"),
+		"POSEFLEET_STORAGE_URL":     "file:" + filepath.Join(d.dir, "storage"),
+		"POSEFLEET_STORAGE_HOSTS":   host,
+		"POSEFLEET_ALLOW_INSECURE":  "true",
+		"POSEFLEET_WORK_DIR":        filepath.Join(d.dir, "work"),
+		"POSEFLEET_TASK_PROTECTION": "off",
+		"POSEFLEET_DRAIN_TIMEOUT":   "1s",
+		"POSEFLEET_LOG_FORMAT":      "text",
+		"POSEFLEET_LOG_LEVEL":       d.level(ctx).String(),
+	}
+	if d.kills() {
+		// The job of a killed worker waits for its lock: less than the half minute of a deployment.
+		s["POSEFLEET_LOCK_DURATION"], s["POSEFLEET_STALLED_INTERVAL"], s["POSEFLEET_MAX_STALLED_COUNT"] = "5s", "1s", "3"
+	}
+
+	return s
 }
 
 // level is what the parts log.

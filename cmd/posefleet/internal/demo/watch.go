@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,12 +20,14 @@ type watcher struct {
 	term  *terminal
 	fleet *fleetWatcher
 	id    string
+	// until ends the watch early: in this stage of the work.
+	until func(protocol.Progress) bool
 
 	shown   int // log lines that were printed
 	started int // starts of the job that were seen
 }
 
-// follow watches until the job is finished, by success or for good by failure, or ctx ends.
+// follow watches until the job is finished, by success or for good by failure, has come as far as until says, or ctx ends.
 func (w *watcher) follow(ctx context.Context) (*queue.Job, error) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -35,7 +38,7 @@ func (w *watcher) follow(ctx context.Context) (*queue.Job, error) {
 		}
 
 		job, err := w.look(ctx)
-		if err != nil || !job.FinishedOn.IsZero() {
+		if err != nil || !job.FinishedOn.IsZero() || w.reached(job) {
 			w.term.clear()
 
 			return job, err
@@ -60,10 +63,11 @@ func (w *watcher) look(ctx context.Context) (*queue.Job, error) {
 
 	if job.AttemptsStarted > w.started {
 		if w.started > 0 {
-			w.term.line("again", "start %d: %s", job.AttemptsStarted, job.FailedReason)
+			w.term.line("again", "start %d of the job: %s", job.AttemptsStarted, cmp.Or(job.FailedReason, "the lock of its worker has run out"))
 		}
 
 		w.started = job.AttemptsStarted
+		w.fleet.works()
 	}
 
 	lines, err := w.queue.Logs(ctx, w.id)
@@ -82,8 +86,18 @@ func (w *watcher) look(ctx context.Context) (*queue.Job, error) {
 }
 
 func (w *watcher) progress(job *queue.Job) {
-	var p protocol.Progress
-	if job.FinishedOn.IsZero() && json.Unmarshal(job.Progress, &p) == nil && p.Stage != "" {
+	if p, ok := progressOf(job); ok && job.FinishedOn.IsZero() {
 		w.term.bar(string(p.Stage), p.Done)
 	}
+}
+
+// reached tells whether the work is where the watch is to end.
+func (w *watcher) reached(job *queue.Job) bool {
+	p, ok := progressOf(job)
+
+	return ok && w.until != nil && w.until(p)
+}
+
+func progressOf(job *queue.Job) (p protocol.Progress, ok bool) {
+	return p, json.Unmarshal(job.Progress, &p) == nil && p.Stage != ""
 }
