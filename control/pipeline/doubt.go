@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,12 +22,16 @@ type doubts struct {
 	// since is when a run in doubt was first seen to be kept and not executed, or zero.
 	since   map[string]time.Time
 	running map[string]int
+	// broken are runs that ended with an error, as where what is kept of them could not be read.
+	broken map[store.RunKey]bool
 }
 
 // doubtTime is how long a run must be kept as under way and not be executed before it is taken up again.
 const doubtTime = 3 * time.Second
 
-func newDoubts() *doubts { return &doubts{since: map[string]time.Time{}, running: map[string]int{}} }
+func newDoubts() *doubts {
+	return &doubts{since: map[string]time.Time{}, running: map[string]int{}, broken: map[store.RunKey]bool{}}
+}
 
 // began notes that a run is executed here, until the returned function is called.
 func (d *doubts) began(id string) (ended func()) {
@@ -48,6 +54,23 @@ func (d *doubts) runs(id string) bool {
 	defer d.mu.Unlock()
 
 	return d.running[id] > 0
+}
+
+// broke notes that a run ended with an error.
+func (d *doubts) broke(k store.RunKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.broken[k] = true
+}
+
+// allBroken are the runs that ended with an error since the last call.
+func (d *doubts) allBroken() []store.RunKey {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := slices.Collect(maps.Keys(d.broken))
+	clear(d.broken)
+
+	return out
 }
 
 func (d *doubts) add(id string) {
@@ -100,6 +123,33 @@ func (d *doubts) settled(ids []string) {
 	defer d.mu.Unlock()
 	for _, id := range ids {
 		delete(d.since, id)
+	}
+}
+
+// mend begins runs anew that ended with an error, without waiting for the sweep.
+func (p *Pipeline) mend(ctx context.Context) {
+	for _, k := range p.doubts.allBroken() {
+		row, err := p.cfg.Store.Run(ctx, k)
+		if errors.Is(err, store.ErrUnknown) {
+			continue
+		}
+		var states map[string]dbos.WorkflowStatusType
+		if err == nil {
+			states, err = p.engine.states([]store.Run{row})
+		}
+		if err == nil && row.EndedAt.IsZero() {
+			err = p.renew(ctx, row, states)
+		}
+		early := false // its end is not kept yet, or never will be
+		for id, state := range states {
+			if state == dbos.WorkflowStatusPending && row.EndedAt.IsZero() && !p.doubts.runs(id) {
+				early = true
+				p.doubts.add(id)
+			}
+		}
+		if err != nil || early {
+			p.doubts.broke(k)
+		}
 	}
 }
 

@@ -104,6 +104,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 		case <-poll.C:
 			p.hints(ctx)
 			p.settleDoubts(ctx)
+			p.mend(ctx)
 		case <-sweep.C:
 			p.Sweep(ctx)
 		case <-adopt.C:

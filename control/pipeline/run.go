@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -92,12 +93,23 @@ type run struct {
 	in  input
 }
 
-// analysis is the durable function. An error leaves the run where it is: the process ends, or the code has no place for what is kept.
+// analysis is the durable function. An error leaves the run where it is: the process ends, what is kept can't be read, or the code has no
+// place for it. Unless the process ends, it is begun anew.
 func (p *Pipeline) analysis(ctx dbos.Context, in input) (store.Status, error) {
-	r := &run{Pipeline: p, ctx: ctx, in: in}
 	if id, err := dbos.GetWorkflowID(ctx); err == nil {
 		defer p.doubts.began(id)()
 	}
+	r := &run{Pipeline: p, ctx: ctx, in: in}
+	outcome, err := r.all()
+	if err != nil && ctx.Err() == nil {
+		p.log.WarnContext(ctx, "a run ended with an error", slog.String("analysis_id", in.AnalysisID), slog.Any("error", err))
+		p.doubts.broke(in.key())
+	}
+
+	return outcome, err
+}
+
+func (r *run) all() (store.Status, error) {
 	last, err := r.work()
 	if err == nil && last.Fault != nil {
 		// The catch-all: whatever went wrong, the round ends, and its credit goes back once.
