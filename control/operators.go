@@ -95,6 +95,18 @@ func newOperators(addr net.Addr, public *url.URL, operate, read Token) *operator
 // closed tells whether nobody is let in, because there is no token to ask for.
 func (o *operators) closed() bool { return o.tokens[roleOperate] == "" && o.tokens[roleRead] == "" }
 
+// exposed tells whether people who come through a proxy on this machine are let in without a token.
+func (o *operators) exposed() bool {
+	return o.loopback && o.closed() && !loopbackName(o.public.Hostname())
+}
+
+// loopbackName tells whether a host, without a port, is this machine's own.
+func loopbackName(host string) bool {
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}
+
 // open tells whether the request needs no token.
 func (o *operators) open(r *http.Request) bool {
 	if !o.loopback {
@@ -104,9 +116,8 @@ func (o *operators) open(r *http.Request) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
 
-	return host == "localhost" || (ip != nil && ip.IsLoopback()) || (o.closed() && host == o.public.Hostname())
+	return loopbackName(host) || (o.closed() && host == o.public.Hostname())
 }
 
 // check tells who asks, or returns a problem unless they may do what needs the role.

@@ -234,6 +234,11 @@ func TestOperatorsTable(t *testing.T) {
 			t.Errorf("listener %s: warned %t", c.Addr(), warned)
 		}
 	}
+	for _, c := range []*bundle{loopback, guarded, proxied, wide, shut} {
+		if warned := strings.Contains(c.logs.String(), "may operate"); warned != (c == loopback) {
+			t.Errorf("listener %s with the public URL %s: warned %t", c.Addr(), c.URL(), warned)
+		}
+	}
 	// Workers need no token, and the health check neither.
 	_, port, _ := net.SplitHostPort(shut.Addr())
 	shut.do(t, http.MethodGet, "http://127.0.0.1:"+port+"/healthz", nil, nil).want(t, http.StatusOK, "")

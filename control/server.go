@@ -242,6 +242,9 @@ func (s *Server) announce(ctx context.Context) {
 	if !open {
 		s.log.WarnContext(ctx, "operator API and page are off: set POSEFLEET_API_TOKEN or listen on 127.0.0.1")
 	}
+	if s.operators.exposed() {
+		s.log.WarnContext(ctx, "everyone who comes by POSEFLEET_PUBLIC_URL may operate: set POSEFLEET_API_TOKEN")
+	}
 }
 
 // shutdown lets running requests finish for a while.
