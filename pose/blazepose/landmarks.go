@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Landmarks returns the pose of the person in roi.
-func (e *Estimator) Landmarks(ctx context.Context, p Picture, roi ROI) (Landmarks, error) {
+// Landmarks returns the pose of the person in roi. What strokes cover is not shown to the model.
+func (e *Estimator) Landmarks(ctx context.Context, p Picture, roi ROI, strokes ...Stroke) (Landmarks, error) {
 	var l Landmarks
 	if e.landmark == nil {
 		return l, ErrClosed
@@ -18,6 +18,7 @@ func (e *Estimator) Landmarks(ctx context.Context, p Picture, roi ROI) (Landmark
 		return l, fmt.Errorf("%w: %+v", ErrROI, roi)
 	}
 	e.close.cut(p, roi)
+	e.close.cover(roi, strokes)
 	e.runs.Landmark++
 	out, err := e.run(ctx, e.landmark, e.landmarkIn)
 	if err != nil {

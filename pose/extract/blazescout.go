@@ -92,19 +92,18 @@ func (s *blazeScout) cut() {
 // follow looks for the tracked people where they should be.
 func (s *blazeScout) follow(ctx context.Context, pic *picture) ([]pose.Observation, error) {
 	var seen []pose.Observation
-	for _, id := range slices.Sorted(maps.Keys(s.places)) {
+	ids := slices.Sorted(maps.Keys(s.places))
+	for _, id := range ids {
 		at := s.places[id]
 		lm, err := s.estimator.Landmarks(ctx, pic.Picture, at.ROI)
 		if err != nil {
 			return nil, err
 		}
-		o, ok := s.observe(lm, pic, id)
-		if !ok {
-			continue
+		if o, ok := s.observe(lm, pic, id); ok {
+			seen, s.next = append(seen, o), append(s.next, at.then(lm.Next))
 		}
-		seen, s.next = append(seen, o), append(s.next, at.then(lm.Next))
 	}
-	return seen, nil
+	return s.part(ctx, pic, seen, ids)
 }
 
 // discover adds people whom the detector sees and who are not followed yet, while there are slots.
@@ -146,20 +145,19 @@ func (s *blazeScout) discover(ctx context.Context, pic *picture, seen []pose.Obs
 // await looks for those who were lost, where they should be by now. The landmark model sees them sooner than the detector: who comes out from
 // behind somebody is hidden by half at first.
 func (s *blazeScout) await(ctx context.Context, pic *picture, seen []pose.Observation) ([]pose.Observation, error) {
-	for _, lost := range s.finder.watch() {
+	hidden := func(at blazepose.ROI) bool { return len(before(seen, at)) > 0 }
+	for _, lost := range s.finder.watch(hidden) {
 		if len(seen) >= s.slots {
 			break
 		}
-		lm, err := s.estimator.Landmarks(ctx, pic.Picture, lost.ROI)
+		o, next, ok, err := s.peek(ctx, pic, lost.ROI, seen, 0)
 		if err != nil {
 			return nil, err
 		}
-		o, shown := s.observe(lm, pic, 0)
-		if !shown || lm.Presence < newPresence || lm.Score < lostHeat || taken(seen, o, apart) {
-			continue
+		if ok {
+			seen, s.next = append(seen, o), append(s.next, place{ROI: next, vx: lost.vx, vy: lost.vy})
+			s.finder.back(next)
 		}
-		seen, s.next = append(seen, o), append(s.next, place{ROI: lm.Next, vx: lost.vx, vy: lost.vy})
-		s.finder.back(lm.Next)
 	}
 	return seen, nil
 }

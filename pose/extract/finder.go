@@ -121,13 +121,18 @@ func (f *finder) planIdle() (bool, []image.Rectangle) {
 	return false, regions
 }
 
-// watch moves on by one frame and returns, every second frame, where those should be who were lost lately.
-func (f *finder) watch() []lostPlace {
+// watch moves on by one frame and returns where those should be who were lost lately: every second frame, and those whom others hide in each.
+// Who left the picture is not watched. often may be nil.
+func (f *finder) watch(often func(blazepose.ROI) bool) []lostPlace {
 	var due []lostPlace
 	for i := range f.lost {
 		l := &f.lost[i]
 		l.Cx, l.Cy = l.Cx+l.vx, l.Cy+l.vy
-		if l.frames%2 == 0 && l.Valid() {
+		if out := l.Size / 4; l.Cx < -out || l.Cy < -out || l.Cx > float64(f.size.X)+out || l.Cy > float64(f.size.Y)+out {
+			l.frames = 0
+			continue
+		}
+		if l.Valid() && (l.frames%2 == 0 || often != nil && often(l.ROI)) {
 			due = append(due, *l)
 		}
 		l.frames--

@@ -20,6 +20,8 @@ const (
 	lostHeat = 0.5
 	// apart is how far joints must be from those of others on average, in body lengths, for that.
 	apart = 0.2
+	// apartBehind is the same for somebody who is followed, where those others are painted over, and heatBehind the least score by heat there.
+	apartBehind, heatBehind = 0.17, 0.8
 	// cutOff bounds the size of a find in parts of the region where it was seen: who is larger is better seen in a larger one.
 	cutOff = 1.8
 	// newHeat is the least score by heat of a new person, fineHeat of one whom only fine tiles show.

@@ -101,7 +101,7 @@ const knownOverlap = 0.4
 // detect runs the detector where it is due in this frame.
 func (s *pointScout) detect(ctx context.Context, pic *picture, live int) ([]vision.Find, error) {
 	sweep, regions := s.finder.plan(live, s.slots, image.Rectangle{})
-	if watched := s.finder.around(s.finder.watch()); !sweep {
+	if watched := s.finder.around(s.finder.watch(nil)); !sweep {
 		regions = append(regions, watched...)
 	}
 	if !sweep && len(regions) == 0 {
