@@ -2,6 +2,13 @@
 
 #include <string.h>
 
+// WIDE loops are compiled for wider registers too, where there are any; the bits are the same, as nothing is contracted.
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
 // spanned is part i of n that a line of samples is cut into, n being at most their number.
 static pf_span spanned(int32_t i, int32_t n, int32_t samples)
 {
@@ -14,7 +21,7 @@ static pf_span spanned(int32_t i, int32_t n, int32_t samples)
 	return s;
 }
 
-static void add_row(const uint8_t *row, int32_t step, int32_t n, uint16_t *sums)
+WIDE static void add_row(const uint8_t *row, int32_t step, int32_t n, uint16_t *sums)
 {
 	if (step == 1) {
 		for (int32_t x = 0; x < n; x++)
@@ -26,7 +33,7 @@ static void add_row(const uint8_t *row, int32_t step, int32_t n, uint16_t *sums)
 }
 
 // add_ends adds the parts of the first and last row of a span to the sums of the whole ones.
-static void add_ends(const uint8_t *first, const uint8_t *last, pf_span s, int32_t step, int32_t n, const uint16_t *sums, uint32_t *out)
+WIDE static void add_ends(const uint8_t *first, const uint8_t *last, pf_span s, int32_t step, int32_t n, const uint16_t *sums, uint32_t *out)
 {
 	if (step == 1) {
 		for (int32_t x = 0; x < n; x++)
@@ -153,7 +160,7 @@ void pf_sample(const uint8_t *src, pf_plane p, const double *m, float *dst, int3
 	}
 }
 
-void pf_scale(float *dst, int32_t width, int32_t height, int32_t stride, float low, float gain)
+WIDE void pf_scale(float *dst, int32_t width, int32_t height, int32_t stride, float low, float gain)
 {
 	for (int32_t j = 0; j < height; j++, dst += stride)
 		for (int32_t i = 0; i < width; i++)
@@ -162,7 +169,7 @@ void pf_scale(float *dst, int32_t width, int32_t height, int32_t stride, float l
 
 static inline float level(float v) { return v < 0 ? 0 : v > 255 ? 255 : v; }
 
-void pf_colours(float *y, float *u, float *v, int32_t width, int32_t height, int32_t stride, const float *c, float low, float gain)
+WIDE void pf_colours(float *y, float *u, float *v, int32_t width, int32_t height, int32_t stride, const float *c, float low, float gain)
 {
 	for (int32_t j = 0; j < height; j++, y += stride, u += stride, v += stride)
 		for (int32_t i = 0; i < width; i++) {
