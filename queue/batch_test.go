@@ -166,8 +166,9 @@ func (b *batchWay) finish(ops [][]any) {
 
 	run := func(most int, ops ...[]any) (ended int) {
 		args := []any{b.points, most, b.now, "t2", 30_000, "w", b.max, "60000"}
-		for _, op := range ops {
-			args = append(args, op...)
+		for _, op := range ops { // id, token, now, value, rule, fields
+			args = append(args, "@", op[1], op[2], op[4], op[0], op[3])
+			args = append(args, op[5:]...)
 		}
 
 		reply, err := b.w.scripts.finish.run(b.t.Context(), b.w.client, b.w.keys, args...)

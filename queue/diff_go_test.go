@@ -113,14 +113,10 @@ func (g *diffGo) take(token string) (any, error) {
 		return "", err
 	}
 
-	j, err := reply.jobs[0].decode()
-	if err != nil {
-		return nil, err
-	}
+	h, err := g.w.holdTaken(g.ctx, &reply.jobs[0], token, time.Now())
+	g.held[token] = h
 
-	g.held[token] = g.w.hold(g.ctx, j, token, time.Now())
-
-	return j.ID, nil
+	return h.job.ID, err
 }
 
 func ended(o Outcome) (any, error) {

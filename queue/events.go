@@ -183,8 +183,7 @@ func (e *Events) fetch(ctx context.Context, after string) (batch []Event, gap bo
 	for _, entry := range entries {
 		if pair, ok := entry.([]any); ok && len(pair) == 2 {
 			id, _ := pair[0].(string)
-			fields, _ := pair[1].([]any)
-			batch = append(batch, decodeEvent(id, pairs(fields)))
+			batch = append(batch, decodeEvent(id, pairs(texts(pair[1]))))
 		}
 	}
 

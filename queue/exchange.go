@@ -40,20 +40,21 @@ type final struct {
 	h      *hold
 	now    int64
 	value  []byte
-	rule   string // how it ends, as finish.lua reads it; "" and "-" = completed, kept for ever
+	rule   string // how it ends, as finish.lua reads it; "" (taken as it was added) and "-" = completed, kept for ever
 	fields []any  // of the job's hash: name, value, …
 
-	wake chan struct{} // the outcome is written or refused, or: make the next call
+	wake chan struct{} // the outcome is written or refused, or: make the next call; nil: it has never waited
 	lead bool          // make the next call
 	err  error
 }
 
 // final is a final outcome of the hold. No fields and no rule means the short form.
 func (h *hold) final(target string, value []byte, keep *Keep, fields []any) *final {
-	e := &final{h: h, now: time.Now().UnixMilli(), value: value, fields: fields, wake: make(chan struct{}, 1)}
+	h.ended = final{h: h, now: time.Now().UnixMilli(), value: value, fields: fields}
+	e := &h.ended
 
 	if target == keyCompleted && keep.all() && len(fields) == 0 {
-		if h.job.AttemptsMade > 0 || h.job.DeduplicationID != "" {
+		if !h.asAdded {
 			e.rule = "-"
 		}
 
@@ -85,6 +86,10 @@ func (x *exchange) write(e *final) error {
 	wait := x.calls == exchangeCalls
 
 	if wait {
+		if e.wake == nil {
+			e.wake = make(chan struct{}, 1)
+		}
+
 		x.queued = append(x.queued, e)
 	} else {
 		x.calls++
@@ -213,12 +218,24 @@ func (x *exchange) args(batch []*final, places int, token string, now time.Time)
 	w := x.w
 	limitMax, limitDuration := w.opts.Limiter.args()
 
-	args := make([]any, 0, 8+5*len(batch))
+	args := make([]any, 0, 8+6*len(batch))
 	args = append(args, w.opts.MetricsPoints, places, now.UnixMilli(), token, w.opts.LockDuration.Milliseconds(), w.opts.WorkerName,
 		limitMax, limitDuration)
 
-	for _, e := range batch {
-		args = append(args, e.h.job.ID, e.h.token, e.now, e.value, e.rule)
+	return append(args, finalArgs(batch)...)
+}
+
+// finalArgs are those of finish.lua that tell of the jobs. Jobs of one take that end in the same millisecond have their token and time
+// in common.
+func finalArgs(batch []*final) []any {
+	args := make([]any, 0, 6*len(batch))
+
+	for i, e := range batch {
+		if i == 0 || e.h.token != batch[i-1].h.token || e.now != batch[i-1].now {
+			args = append(args, "@", e.h.token, e.now)
+		}
+
+		args = append(args, e.rule, &e.h.job.ID, e.value)
 		args = append(args, e.fields...)
 	}
 
@@ -244,10 +261,14 @@ func parseFinished(reply any, n int) (answers []any, got *taken, err error) {
 
 // deal gives each of the batch its answer and, as far as they go, one of the jobs that were taken.
 func (x *exchange) deal(batch []*final, answers []any, got *taken, token string, sent time.Time) {
-	var jobs []takenJob
+	var next []claimed
 
 	if got != nil {
-		jobs = got.jobs
+		next = make([]claimed, len(got.jobs))
+		for i := range next {
+			next[i] = claimed{job: &got.jobs[i], token: token, sent: sent}
+		}
+
 		x.w.noteTake(got)
 
 		if got.end == tookHeld {
@@ -260,9 +281,9 @@ func (x *exchange) deal(batch []*final, answers []any, got *taken, token string,
 			continue
 		}
 
-		if len(jobs) > 0 {
-			e.h.next = &claimed{job: jobs[0], token: token, sent: sent}
-			jobs = jobs[1:]
+		if len(next) > 0 {
+			e.h.next = &next[0]
+			next = next[1:]
 		}
 	}
 }

@@ -42,10 +42,9 @@ func TestFinishesGoTogether(t *testing.T) {
 	holds := make([]*hold, n)
 
 	for i := range holds {
-		job, err := reply.jobs[i].decode()
+		holds[i], err = w.holdTaken(t.Context(), &reply.jobs[i], "t", time.Now())
 		k.must(err)
 
-		holds[i] = w.hold(t.Context(), job, "t", time.Now())
 		holds[i].chained = true
 		t.Cleanup(func() { w.held.drop(holds[i]) })
 	}

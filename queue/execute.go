@@ -22,8 +22,7 @@ func (w *Worker) runSlot(work context.Context, c *claimed, slot Slot) {
 
 // runClaimed works on one job, or gives it back. It answers the job that was taken in its place.
 func (w *Worker) runClaimed(work context.Context, c *claimed) *claimed {
-	job, bad := c.job.decode()
-	h := w.hold(work, job, c.token, c.sent)
+	h, bad := w.holdTaken(work, c.job, c.token, c.sent)
 	h.chained = w.chains()
 
 	if c.back || w.stopped.Load() {

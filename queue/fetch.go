@@ -43,7 +43,7 @@ type fetcher struct {
 
 // claimed is a job that is ours, before its hold is made.
 type claimed struct {
-	job   takenJob
+	job   *takenJob
 	token string
 	sent  time.Time
 	back  bool // the worker was stopped meanwhile: nothing has begun yet, and the job goes back
@@ -284,7 +284,7 @@ func (f *fetcher) begin(ctx, work context.Context, reply *taken, token string, s
 
 	n := min(len(reply.jobs), len(slots))
 	for i := range n {
-		f.start(ctx, work, &claimed{job: reply.jobs[i], token: token, sent: sent}, slots[i])
+		f.start(ctx, work, &claimed{job: &reply.jobs[i], token: token, sent: sent}, slots[i])
 	}
 
 	releaseAll(slots[n:])
@@ -365,9 +365,9 @@ func (f *fetcher) claimOne(ctx context.Context) (h *hold, bad, err error) {
 		return nil, nil, nil
 	}
 
-	job, bad := reply.jobs[0].decode()
+	h, bad = f.w.holdTaken(context.WithoutCancel(ctx), &reply.jobs[0], token, sent)
 
-	return f.w.hold(context.WithoutCancel(ctx), job, token, sent), bad, nil
+	return h, bad, nil
 }
 
 // proceed draws the conclusions from a claim's end.
@@ -461,10 +461,10 @@ func (f *fetcher) reclaim(ctx, work context.Context, token string, slot Slot) (b
 		return false, err
 	}
 
-	for i, job := range jobs {
-		f.w.log.Info("found the job of a claim whose answer was lost", slog.String("job_id", job.id))
+	for i := range jobs {
+		f.w.log.Info("found the job of a claim whose answer was lost", slog.String("job_id", jobs[i].id))
 
-		c := &claimed{job: job, token: token, sent: sent}
+		c := &claimed{job: &jobs[i], token: token, sent: sent}
 		if i == 0 {
 			f.start(ctx, work, c, slot)
 			continue
@@ -491,7 +491,7 @@ func (f *fetcher) findClaimed(ctx context.Context, token string) ([]takenJob, er
 		return nil, err
 	}
 
-	return parseJobs(reply), nil
+	return parseJobs(reply, "")
 }
 
 // leave is the fetcher's last act: what it popped and can't follow wakes others, and what it may have claimed goes back. It does not

@@ -78,7 +78,7 @@ func (h *hold) pause(d time.Duration) {
 
 	select {
 	case <-t.C:
-	case <-h.gone:
+	case <-h.whenLost():
 	}
 }
 

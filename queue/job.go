@@ -54,9 +54,9 @@ type desk struct {
 	line    *line
 	scripts *scripts
 	keys    keys
-	// token is that of the running attempt, "" for a job that was only read; lost tells that it is not ours any more.
+	// token is that of the running attempt, "" for a job that was only read; hold is what we have of it, nil for such a job.
 	token string
-	lost  func() bool
+	hold  *hold
 }
 
 // UpdateProgress stores and announces how far the job is; any value that JSON can hold. A handler whose lock is lost gets ErrLockLost and
@@ -96,7 +96,7 @@ func (j *Job) writable() error {
 	switch {
 	case j.desk == nil:
 		return fmt.Errorf("job %s: %w", j.ID, ErrClosed)
-	case j.desk.lost != nil && j.desk.lost():
+	case j.desk.hold != nil && j.desk.hold.isLost():
 		return fmt.Errorf("job %s: %w", j.ID, ErrLockLost)
 	}
 
@@ -116,19 +116,24 @@ func decodeJob(id string, h map[string]string) (*Job, error) {
 		Timestamp: moment(h["timestamp"]), ProcessedOn: moment(h["processedOn"]), FinishedOn: moment(h["finishedOn"]),
 		Progress: optionalJSON(h, "progress"), ReturnValue: optionalJSON(h, "returnvalue"),
 		FailedReason: h["failedReason"], DeferredFailure: h["defa"], SchedulerID: h["rjk"], DeduplicationID: h["deid"],
-		ParentKey: h["parentKey"], rawOpts: cmp.Or(h["opts"], "{}"),
+		ParentKey: h["parentKey"],
 	}
 
 	if text, ok := h["stacktrace"]; ok && json.Unmarshal([]byte(text), &j.Stacktrace) != nil {
 		j.Stacktrace = nil // half decoded
 	}
 
-	var err error
+	return j, j.readOptions(h["opts"])
+}
+
+func (j *Job) readOptions(text string) (err error) {
+	j.rawOpts = cmp.Or(text, "{}")
+
 	if j.Opts, err = decodeOptions(j.rawOpts); err != nil {
-		return j, fmt.Errorf("job %s: %w", id, err)
+		return fmt.Errorf("job %s: %w", j.ID, err)
 	}
 
-	return j, nil
+	return nil
 }
 
 func optionalJSON(h map[string]string, field string) json.RawMessage {
@@ -146,12 +151,33 @@ func number(s string) float64 {
 		return 0
 	}
 
+	if n, ok := digits(s); ok {
+		return float64(n)
+	}
+
 	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err != nil || math.IsNaN(f) {
 		return 0
 	}
 
 	return f
+}
+
+// digits reads what nearly all stored numbers are: up to 15 digits and nothing else.
+func digits(s string) (n int64, ok bool) {
+	if len(s) > 15 {
+		return 0, false
+	}
+
+	for _, d := range []byte(s) {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+
+		n = 10*n + int64(d-'0')
+	}
+
+	return n, true
 }
 
 func count(s string) int { return clampInt(number(s)) }
@@ -166,12 +192,11 @@ func moment(s string) time.Time {
 }
 
 // pairs turns a flat list of fields and values into a map.
-func pairs(flat []any) map[string]string {
+func pairs(flat []string) map[string]string {
 	m := make(map[string]string, len(flat)/2)
 
 	for i := 0; i+1 < len(flat); i += 2 {
-		field, _ := flat[i].(string)
-		m[field], _ = flat[i+1].(string)
+		m[flat[i]] = flat[i+1]
 	}
 
 	return m

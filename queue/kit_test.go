@@ -126,13 +126,9 @@ func (k *kit) take(w *Worker, token string) *hold {
 		return nil
 	}
 
-	j, err := reply.jobs[0].decode()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-
-	h := w.hold(context.Background(), j, token, time.Now())
+	h, err := w.holdTaken(context.Background(), &reply.jobs[0], token, time.Now())
 	k.t.Cleanup(func() { w.held.drop(h) })
+	k.must(err)
 
 	return h
 }

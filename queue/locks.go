@@ -19,8 +19,10 @@ type hold struct {
 	token  string
 	ctx    context.Context // the handler's
 	cancel context.CancelCauseFunc
-	gone   chan struct{} // closed when lost
+	desk   desk  // the job's
+	ended  final // how it ends, once that is known
 
+	asAdded bool     // it was as it was added when it was taken: nothing is known of it but what every job has
 	chained bool     // its slot may go on with a job that its finish takes
 	next    *claimed // that job; set by the finish
 
@@ -29,7 +31,8 @@ type hold struct {
 	renewed   time.Time
 	finishing bool
 	lost      bool
-	timer     *time.Timer // fires at until; stopped by end
+	gone      chan struct{} // closed when lost; nil: nobody has asked for it
+	timer     *time.Timer   // fires at until; stopped by end; nil: the renewer has not seen the hold yet, see watch
 }
 
 // holds are the jobs that the worker has: after a lost lock the same job can be here twice for a moment.
@@ -38,15 +41,25 @@ type holds struct {
 	all map[*hold]struct{}
 }
 
+// holdTaken is the hold of a job that a claim has answered. bad: its options can't be read.
+func (w *Worker) holdTaken(work context.Context, t *takenJob, token string, sent time.Time) (h *hold, bad error) {
+	job, bad := t.decode(w.opts.WorkerName)
+	h = w.hold(work, job, token, sent)
+	h.asAdded = t.asAdded()
+
+	return h, bad
+}
+
 // hold registers a taken job: its lock is renewed from now on, and reckoned to end LockDuration after the claim was sent.
 func (w *Worker) hold(work context.Context, j *Job, token string, sent time.Time) *hold {
-	h := &hold{job: j, token: token, gone: make(chan struct{}), until: sent.Add(w.opts.LockDuration), renewed: sent}
+	h := &hold{job: j, token: token, until: sent.Add(w.opts.LockDuration), renewed: sent}
 	h.ctx, h.cancel = context.WithCancelCause(continued(work, w.opts.Telemetry, &j.Opts))
-	j.desk = &desk{line: w.client, scripts: w.scripts, keys: w.keys, token: token, lost: h.isLost}
+	h.desk = desk{line: w.client, scripts: w.scripts, keys: w.keys, token: token, hold: h}
+	j.desk = &h.desk
 
-	h.mu.Lock()
-	h.timer = time.AfterFunc(time.Until(h.until), h.expire)
-	h.mu.Unlock()
+	if !w.started.Load() || w.opts.LockRenewTime > w.opts.LockDuration/2 {
+		h.watch() // there is no renewer that would do it, or it might come late
+	}
 
 	w.held.mu.Lock()
 	defer w.held.mu.Unlock()
@@ -67,9 +80,22 @@ func (s *holds) drop(h *hold) {
 	s.mu.Unlock()
 
 	h.mu.Lock()
-	h.timer.Stop()
+	if h.timer != nil {
+		h.timer.Stop()
+	}
 	h.mu.Unlock()
 	h.cancel(nil)
+}
+
+// watch sets the timer that gives the job up when its lock must have run out. Most jobs end before the renewer looks for the first time,
+// at half of LockRenewTime, and go without.
+func (h *hold) watch() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	if h.timer == nil {
+		h.timer = time.AfterFunc(time.Until(h.until), h.expire)
+	}
 }
 
 // find is the running hold of a job.
@@ -86,7 +112,7 @@ func (s *holds) find(id string) *hold {
 	return nil
 }
 
-// older are the holds that are due for renewal.
+// older are the holds that are due for renewal. All are watched from now on.
 func (s *holds) older(than time.Duration, now time.Time) []*hold {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,6 +120,7 @@ func (s *holds) older(than time.Duration, now time.Time) []*hold {
 	var due []*hold
 
 	for h := range s.all {
+		h.watch()
 		h.mu.Lock()
 		if !h.lost && now.Sub(h.renewed) >= than {
 			due = append(due, h)
@@ -137,7 +164,10 @@ func (h *hold) extended(sent time.Time, by time.Duration) {
 
 	h.renewed = sent
 	h.until = sent.Add(by)
-	h.timer.Reset(time.Until(h.until))
+
+	if h.timer != nil {
+		h.timer.Reset(time.Until(h.until))
+	}
 }
 
 // startFinish: from now on a missing lock may be our own doing.
@@ -178,11 +208,33 @@ func (h *hold) lose() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 
-	if !h.lost {
-		h.lost = true
-		close(h.gone)
-		h.cancel(ErrLockLost)
+	if h.lost {
+		return
 	}
+
+	h.lost = true
+
+	if h.gone != nil {
+		close(h.gone)
+	}
+
+	h.cancel(ErrLockLost)
+}
+
+// whenLost is closed when the hold is lost.
+func (h *hold) whenLost() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	if h.gone == nil {
+		h.gone = make(chan struct{})
+
+		if h.lost {
+			close(h.gone)
+		}
+	}
+
+	return h.gone
 }
 
 // renewLocks renews all locks that are due in one call per tick. It has its own connection and waits for nothing else, so that no job,

@@ -1,7 +1,10 @@
 package queue
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -24,15 +27,38 @@ type taken struct {
 
 // takenJob is a job that has just become ours, as it came.
 type takenJob struct {
-	id     string
-	fields []any // field, value, …
+	id      string
+	fields  []string // field, value, …; nil: it was as it was added
+	added   [addedFields]string
+	started time.Time // if it was as it was added
 }
 
-func (t *takenJob) decode() (*Job, error) { return decodeJob(t.id, pairs(t.fields)) }
+// Fields of a job as it was added: name, data, opts, timestamp, delay, priority.
+const addedFields = 6
+
+// Above this an answer is not kept in memory for the sake of the one job of it that runs longest.
+const sharedAnswer = 8 << 10
+
+// asAdded: nothing is known of the job but what every job has.
+func (t *takenJob) asAdded() bool { return t.fields == nil }
+
+// decode reads the job; worker is the name of the one that has taken it.
+func (t *takenJob) decode(worker string) (*Job, error) {
+	if !t.asAdded() {
+		return decodeJob(t.id, pairs(t.fields))
+	}
+
+	j := &Job{
+		ID: t.id, Name: t.added[0], Data: json.RawMessage(t.added[1]), Timestamp: moment(t.added[3]), Delay: duration(number(t.added[4])),
+		Priority: count(t.added[5]), AttemptsStarted: 1, ProcessedOn: t.started, ProcessedBy: worker,
+	}
+
+	return j, j.readOptions(t.added[2])
+}
 
 func parseTaken(reply any) (*taken, error) {
 	parts, ok := reply.([]any)
-	if !ok || len(parts) < 4 {
+	if !ok || len(parts) < 5 {
 		return nil, fmt.Errorf("take: %w: %T", errBadReply, reply)
 	}
 
@@ -41,7 +67,12 @@ func parseTaken(reply any) (*taken, error) {
 	n, _ := parts[1].(int64)
 	gone, _ := parts[2].(int64)
 	t.gone = int(gone)
-	t.jobs = parseJobs(parts[3])
+	now, _ := parts[4].(string)
+
+	var err error
+	if t.jobs, err = parseJobs(parts[3], now); err != nil {
+		return nil, err
+	}
 
 	switch t.end {
 	case tookAll, tookHeld:
@@ -56,16 +87,140 @@ func parseTaken(reply any) (*taken, error) {
 	return t, nil
 }
 
-// parseJobs reads id, fields, id, fields, …
-func parseJobs(reply any) []takenJob {
-	flat, _ := reply.([]any)
-	jobs := make([]takenJob, 0, len(flat)/2)
-
-	for i := 0; i+1 < len(flat); i += 2 {
-		id, _ := flat[i].(string)
-		fields, _ := flat[i+1].([]any)
-		jobs = append(jobs, takenJob{id: id, fields: fields})
+// parseJobs reads jobs as take() in lua/include/take.lua packs them.
+func parseJobs(reply any, now string) ([]takenJob, error) {
+	text, ok := reply.(string)
+	if !ok {
+		return nil, fmt.Errorf("jobs: %w: %T", errBadReply, reply)
 	}
 
-	return jobs
+	if text == "" {
+		return nil, nil
+	}
+
+	p := packed{rest: text, clone: len(text) > sharedAnswer}
+	n := p.array()
+	jobs := make([]takenJob, 0, n/(1+addedFields)+1)
+	started := moment(now)
+
+	for n > 1 && !p.broken {
+		t := takenJob{id: p.text(), started: started}
+		n--
+
+		if p.isArray() {
+			t.fields = make([]string, p.array())
+			for i := range t.fields {
+				t.fields[i] = p.text()
+			}
+
+			n--
+		} else {
+			for i := range t.added {
+				t.added[i] = p.text()
+			}
+
+			n -= addedFields
+		}
+
+		jobs = append(jobs, t)
+	}
+
+	if n != 0 || p.broken || p.rest != "" {
+		return nil, fmt.Errorf("jobs: %w: %d bytes", errBadReply, len(text))
+	}
+
+	return jobs, nil
+}
+
+// packed reads texts and arrays of MessagePack. Once broken, it reads nothing any more.
+type packed struct {
+	rest   string
+	clone  bool // texts are to be copies
+	broken bool
+}
+
+// head takes a kind and a length of so many bytes.
+func (p *packed) head(size int) int {
+	if len(p.rest) < 1+size {
+		return p.fail()
+	}
+
+	var n [4]byte
+
+	copy(n[4-size:], p.rest[1:])
+	p.rest = p.rest[1+size:]
+
+	return int(binary.BigEndian.Uint32(n[:]))
+}
+
+func (p *packed) fail() int {
+	p.broken, p.rest = true, ""
+
+	return 0
+}
+
+func (p *packed) kind() byte {
+	if p.rest == "" {
+		return 0
+	}
+
+	return p.rest[0]
+}
+
+func (p *packed) isArray() bool {
+	k := p.kind()
+
+	return k&0xf0 == 0x90 || k == 0xdc || k == 0xdd
+}
+
+// array is the length of the array that begins here. It is no more than there are bytes.
+func (p *packed) array() int {
+	var n int
+
+	switch k := p.kind(); {
+	case k&0xf0 == 0x90:
+		n = p.head(0) + int(k&0x0f)
+	case k == 0xdc:
+		n = p.head(2)
+	case k == 0xdd:
+		n = p.head(4)
+	default:
+		return p.fail()
+	}
+
+	if n > len(p.rest) {
+		return p.fail()
+	}
+
+	return n
+}
+
+func (p *packed) text() string {
+	var n int
+
+	switch k := p.kind(); {
+	case k&0xe0 == 0xa0:
+		n = p.head(0) + int(k&0x1f)
+	case k == 0xd9:
+		n = p.head(1)
+	case k == 0xda:
+		n = p.head(2)
+	case k == 0xdb:
+		n = p.head(4)
+	default:
+		p.fail()
+	}
+
+	if n > len(p.rest) {
+		n = p.fail()
+	}
+
+	text := p.rest[:n]
+	p.rest = p.rest[n:]
+
+	if p.clone {
+		text = strings.Clone(text)
+	}
+
+	return text
 }

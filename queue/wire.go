@@ -350,6 +350,10 @@ func (k *Keep) args() (count, age, limit string) {
 
 // encodeJSON writes like JSON.stringify: <, > and & stay as they are. A json.RawMessage passes byte for byte.
 func encodeJSON(v any) ([]byte, error) {
+	if v == nil {
+		return []byte("null"), nil
+	}
+
 	if raw, ok := v.(json.RawMessage); ok && raw != nil {
 		if !json.Valid(raw) {
 			return nil, fmt.Errorf("encode: %w", errInvalidJSON)

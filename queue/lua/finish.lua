@@ -8,64 +8,86 @@
 -- ARGV     1 metrics points kept, 0 = none
 --          2 how many jobs to take, at most as many as have ended, by 3 now ms, 4 token, 5 lock ms, 6 worker name, 7 limiter max,
 --          8 limiter duration
---          9… each job: id, token, now ms, return value (JSON) or failed reason (raw text), and how it ends: "-" = completed, kept for ever; "" = the
---          same for a job that had no deduplication and no attempt behind it when it was taken; else "state count age limit attempts n", state c(ompleted) or f(ailed), "-" = no such rule, and n extra values: fields
---          of the job, name, value, …
+--          9… each job: how it ends, id, return value (JSON) or failed reason (raw text). How: "-" = completed, kept for ever; "" = the same for a
+--          job that was taken as it was added (see as_added in include/take.lua); else "state count age limit attempts n", state c(ompleted) or
+--          f(ailed), "-" = no such rule, and n extra values: fields of the job, name, value, …
+--          before the first job, and where it changes: "@", token, now ms of those that follow
 -- Returns  {{an answer for each job}, answer of take() or nothing}; an answer is 0 | -1 no such job | -2 no lock | -3 not active |
 --          -4 pending children | -6 another's lock | -9 failed children | {"error", text}
 local q, points = KEYS[1], tonumber(ARGV[1])
 
 -- What many jobs have in common is written once, in the order of the jobs: kept are those that are completed without a rule.
-local locks, ids, kept = {}, {}, {}
+local locks, ids, kept, unlocked, kept_last = {}, {}, {}, 0, 0
 
 local function flush_kept()
-  if kept[1] then
-    redis.call("ZADD", q .. "completed", unpack(kept))
-    kept = {}
+  if kept_last > 0 then
+    call("ZADD", q .. "completed", unpack(kept))
+    kept, kept_last = {}, 0
   end
 end
 
--- read answers the job that begins at ARGV[at], and where the next one does.
-local function read(at)
-  local e = { id = ARGV[at], job = q .. ARGV[at], token = ARGV[at + 1], now = ARGV[at + 2], value = ARGV[at + 3], target = "completed", first = at + 5, last = at + 4 }
-  local rule = ARGV[at + 4]
-  if rule == "" then
-    e.plain = true
-  elseif rule ~= "-" then
-    local state, count, age, limit, attempts, n = string.match(rule, "^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$")
-    e.rule, e.target = true, state == "c" and "completed" or "failed"
-    e.count, e.age, e.limit, e.attempts = tonumber(count), tonumber(age), tonumber(limit), tonumber(attempts)
-    e.last = e.last + tonumber(n)
+-- The jobs of the call: where in ARGV each begins, its key and its lock's, and the token and time that it has in common with others. rules
+-- has those that end in any other way than the common one.
+local n, at_of, key_of, lock_of, common_of, rules = 0, {}, {}, {}, {}, {}
+
+-- read_rule reads how a job ends; its fields begin at ARGV[at]. Answers where the next job does.
+local function read_rule(text, at)
+  local state, count, age, limit, attempts, fields = string.match(text, "^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$")
+  local last = at - 1 + tonumber(fields)
+  rules[n] = {
+    target = state == "c" and "completed" or "failed", count = tonumber(count), age = tonumber(age), limit = tonumber(limit),
+    attempts = tonumber(attempts), first = at, last = last,
+  }
+  return last + 1
+end
+
+local function read_jobs()
+  local argv, q, at, common = ARGV, q, 9, 0
+  local rule = argv[at]
+  while rule do
+    if rule == "@" then
+      common = at
+      at = at + 3
+    else
+      n = n + 1
+      local key = q .. argv[at + 1]
+      at_of[n], key_of[n], lock_of[n], common_of[n] = at, key, key .. ":lock", common
+      at = at + 3
+      if rule ~= "" and rule ~= "-" then
+        at = read_rule(rule, at)
+      end
+    end
+    rule = argv[at]
   end
-  return e, e.last + 1
 end
 
 -- What the checks of a batch look at is read for all of it at once. A job that fails may mark its parent, which may be in the batch, too:
 -- then each job's children are looked at in their turn.
 local owners, childless = {}, false
 
-local function look_ahead(batch)
-  local lock_keys, child_keys, failing = {}, {}, false
-  for i, e in ipairs(batch) do
-    local job = e.job
-    e.lock = job .. ":lock"
-    lock_keys[i] = e.lock
-    child_keys[2 * i - 1] = job .. ":dependencies"
-    child_keys[2 * i] = job .. ":unsuccessful"
-    failing = failing or e.target == "failed"
+local function look_ahead()
+  owners = call("MGET", unpack(lock_of))
+  for _, rule in pairs(rules) do
+    if rule.target == "failed" then
+      return
+    end
   end
-  owners = redis.call("MGET", unpack(lock_keys))
-  childless = not failing and redis.call("EXISTS", unpack(child_keys)) == 0
+  local child_keys = {}
+  for i = 1, n do
+    child_keys[2 * i - 1] = key_of[i] .. ":dependencies"
+    child_keys[2 * i] = key_of[i] .. ":unsuccessful"
+  end
+  childless = call("EXISTS", unpack(child_keys)) == 0
 end
 
 -- Taking many ids off a short list one by one costs more than writing it anew. It is put off to the end, unless somebody counts meanwhile.
 local running, order, gone = nil, nil, {}
 
-local function read_active(batch)
-  if #batch < 8 or meta_of(q).concurrency or redis.call("LLEN", q .. "active") > 4 * #batch + 32 then
+local function read_active()
+  if n < 8 or meta_of(q).concurrency or call("LLEN", q .. "active") > 4 * n + 32 then
     return
   end
-  running, order = {}, redis.call("LRANGE", q .. "active", "0", "-1")
+  running, order = {}, call("LRANGE", q .. "active", "0", "-1")
   for _, id in ipairs(order) do
     running[id] = (running[id] or 0) + 1
   end
@@ -74,7 +96,7 @@ end
 -- off_active takes one occurrence of the id off the active list, the rightmost one; false: there was none.
 local function off_active(id)
   if not running then
-    return redis.call("LREM", q .. "active", "-1", id) == 1
+    return call("LREM", q .. "active", "-1", id) == 1
   end
   if (running[id] or 0) == 0 then
     return false
@@ -97,16 +119,16 @@ local function flush_active()
       stay[#stay + 1] = id
     end
   end
-  redis.call("DEL", q .. "active")
+  call("DEL", q .. "active")
   if stay[1] then
-    redis.call("LPUSH", q .. "active", unpack(stay))
+    call("LPUSH", q .. "active", unpack(stay))
   end
 end
 
 local function flush()
   if locks[1] then
-    redis.call("DEL", unpack(locks))
-    redis.call("SREM", q .. "stalled", unpack(ids))
+    call("DEL", unpack(locks))
+    call("SREM", q .. "stalled", unpack(ids))
   end
   flush_kept()
   flush_active()
@@ -114,101 +136,106 @@ end
 
 -- children answers what a job's children have against its completion.
 local function children(job)
-  if childless or redis.call("EXISTS", job .. ":dependencies", job .. ":unsuccessful") == 0 then
+  if call("EXISTS", job .. ":dependencies", job .. ":unsuccessful") == 0 then
     return 0
   end
-  if redis.call("SCARD", job .. ":dependencies") ~= 0 then
+  if call("SCARD", job .. ":dependencies") ~= 0 then
     return -4
   end
-  return redis.call("ZCARD", job .. ":unsuccessful") ~= 0 and -9 or 0
+  return call("ZCARD", job .. ":unsuccessful") ~= 0 and -9 or 0
 end
 
 -- leave takes the job off the active list: 0, -2, -3 or -6.
-local function leave(job, e, owner)
-  if e.token ~= "0" then
-    if owner ~= e.token then
+local function leave(i, id, token, rule)
+  local owner = owners[i]
+  if token ~= "0" then
+    if owner ~= token then
       return owner and -6 or -2
     end
-    locks[#locks + 1] = e.lock
-    ids[#ids + 1] = e.id
+    unlocked = unlocked + 1
+    locks[unlocked], ids[unlocked] = lock_of[i], id
   end
-  if e.last > e.first then
-    redis.call("HSET", job, unpack(ARGV, e.first, e.last))
+  if rule and rule.last > rule.first then
+    call("HSET", key_of[i], unpack(ARGV, rule.first, rule.last))
   end
-  return off_active(e.id) and 0 or -3
+  return off_active(id) and 0 or -3
 end
 
 -- count_minute books the job in the per-minute series; a gap is booked on its oldest minute.
 local function count_minute(target, now)
   local key = q .. "metrics:" .. target
-  local before = redis.call("HINCRBY", key, "count", 1) - 1
-  local last = redis.call("HMGET", key, "prevTS", "prevCount")
+  local before = call("HINCRBY", key, "count", 1) - 1
+  local last = call("HMGET", key, "prevTS", "prevCount")
   if not last[1] then
-    redis.call("HSET", key, "prevTS", now, "prevCount", 0)
+    call("HSET", key, "prevTS", now, "prevCount", 0)
     return
   end
   local minutes = math.min(math.floor(tonumber(now) / 60000) - math.floor(tonumber(last[1]) / 60000), points)
   if minutes <= 0 then
     return
   end
-  redis.call("LPUSH", key .. ":data", before - (tonumber(last[2]) or 0))
+  call("LPUSH", key .. ":data", before - (tonumber(last[2]) or 0))
   for _ = 2, minutes do
-    redis.call("LPUSH", key .. ":data", 0)
+    call("LPUSH", key .. ":data", 0)
   end
-  redis.call("LTRIM", key .. ":data", 0, points - 1)
-  redis.call("HSET", key, "prevCount", before, "prevTS", now)
+  call("LTRIM", key .. ":data", 0, points - 1)
+  call("HSET", key, "prevCount", before, "prevTS", now)
 end
 
--- store leaves the end in the job's hash and its id among the finished ones, or nothing at all, as its rule says.
-local function store(job, e, made)
-  if e.count == 0 then
+-- store leaves the end in the hash of a job that ends by a rule, and its id among the finished ones, or nothing at all.
+local function store(i, id, now, value, rule, made)
+  local job = key_of[i]
+  if rule.count == 0 then
     child_gone(q, job, false)
     drop_keys(job)
     return
   end
-  redis.call("HSET", job, "atm", made == 1 and "1" or made, e.target == "completed" and "returnvalue" or "failedReason", e.value, "finishedOn", e.now)
-  if not e.rule then
-    kept[#kept + 1] = e.now
-    kept[#kept + 1] = e.id
-    return
-  end
+  call("HSET", job, "atm", made, rule.target == "completed" and "returnvalue" or "failedReason", value, "finishedOn", now)
   flush_kept()
-  redis.call("ZADD", q .. e.target, e.now, e.id)
-  if e.target == "failed" then
-    redis.call("HDEL", job, "defa")
+  call("ZADD", q .. rule.target, now, id)
+  if rule.target == "failed" then
+    call("HDEL", job, "defa")
   end
-  keep_newest(q, q .. e.target, tonumber(e.now), e.age, e.count, e.limit)
+  keep_newest(q, q .. rule.target, tonumber(now), rule.age, rule.count, rule.limit)
 end
 
-local function announce(e, made)
-  if e.target == "completed" then
-    emit(q, "completed", "jobId", e.id, "returnvalue", e.value, "prev", "active")
-    return
-  end
-  emit(q, "failed", "jobId", e.id, "failedReason", e.value, "prev", "active")
-  if made >= (e.attempts or 0) then
-    emit(q, "retries-exhausted", "jobId", e.id, "attemptsMade", made)
+local function announce_failed(id, reason, rule, made)
+  emit(q, "failed", "jobId", id, "failedReason", reason, "prev", "active")
+  if tonumber(made) >= (rule.attempts or 0) then
+    emit(q, "retries-exhausted", "jobId", id, "attemptsMade", made)
   end
 end
 
-local trimmed = false
+-- facts answers attempts made, deduplication id and parent's key, or nothing if there is no such job. A job that was taken as it was added
+-- has just the fields of then and those that its start has written: if there are no more of them, neither is there a parent, and while we
+-- have the lock nothing else comes or goes.
+local started_fields = ARGV[6] == "" and 8 or 9
 
-local function finish(e, owner)
-  local job = e.job
-  -- A plain job has no deduplication and no attempt behind it, and neither can come while it is locked; a parent can.
-  local hash
-  if e.plain and owner == e.token then
-    hash = redis.call("HMGET", job, "ats", "parentKey")
-    hash[4], hash[2] = hash[2], nil
-  else
-    hash = redis.call("HMGET", job, "ats", "atm", "deid", "parentKey")
+local function facts(i, token)
+  local job = key_of[i]
+  if ARGV[at_of[i]] == "" and owners[i] == token and call("HLEN", job) == started_fields then
+    return "1", false, false
   end
-  if not hash[1] and redis.call("EXISTS", job) == 0 then
+  local hash = call("HMGET", job, "ats", "atm", "deid", "parentKey")
+  if not hash[1] and call("EXISTS", job) == 0 then
+    return nil
+  end
+  return string.format("%.0f", (tonumber(hash[2] or nil) or 0) + 1), hash[3], hash[4]
+end
+
+local trimmed, events = false, stream_of(q)
+
+local function finish(i)
+  local at, job, rule = at_of[i], key_of[i], rules[i]
+  local id, value, token, now = ARGV[at + 1], ARGV[at + 2], ARGV[common_of[i] + 1], ARGV[common_of[i] + 2]
+  local completed = not rule or rule.target == "completed"
+  local made, dedup, parent = facts(i, token)
+  if not made then
     return -1
   end
-  local fault = e.target == "completed" and children(job) or 0
+  local fault = completed and not childless and children(job) or 0
   if fault == 0 then
-    fault = leave(job, e, owner)
+    fault = leave(i, id, token, rule)
   end
   if fault < 0 then
     return fault
@@ -218,41 +245,57 @@ local function finish(e, owner)
     trimmed = true
   end
 
-  if hash[3] then
-    dedup_freed(q, hash[3], e.id)
-    dedup_next(q, hash[3], tonumber(e.now))
+  if dedup then
+    dedup_freed(q, dedup, id)
+    dedup_next(q, dedup, tonumber(now))
   end
-  local x = hash[4] and parent_of(job)
-  if x and e.target == "completed" then
-    child_completed(x, job, e.value, tonumber(e.now))
+  local x = parent and parent_of(job)
+  if x and completed then
+    child_completed(x, job, value, tonumber(now))
   elseif x then
-    child_failed(x, job, e.value, tonumber(e.now))
+    child_failed(x, job, value, tonumber(now))
   end
 
-  local made = (tonumber(hash[2] or nil) or 0) + 1
-  store(job, e, made)
-  announce(e, made)
+  if rule then
+    store(i, id, now, value, rule, made)
+  else
+    call("HSET", job, "atm", made, "returnvalue", value, "finishedOn", now)
+    kept[kept_last + 1], kept[kept_last + 2] = now, id
+    kept_last = kept_last + 2
+  end
+  if completed then
+    call("XADD", events, "*", "event", "completed", "jobId", id, "returnvalue", value, "prev", "active")
+  else
+    announce_failed(id, value, rule, made)
+  end
   if points > 0 then
-    count_minute(e.target, e.now)
+    count_minute(completed and "completed" or "failed", now)
   end
   return 0
 end
 
-local batch, answers, ended, at, fault = {}, {}, 0, 9, nil
-while at <= #ARGV do
-  batch[#batch + 1], at = read(at)
-end
-look_ahead(batch)
-read_active(batch)
-for i, e in ipairs(batch) do
-  local ok, answer = pcall(finish, e, owners[i])
-  if not ok then
-    fault = fault or answer
-    answer = { "error", type(answer) == "table" and answer.err or tostring(answer) }
+local answers, ended, done, fault = {}, 0, 0, nil
+
+-- finish_rest goes on behind the last job that was looked at.
+local function finish_rest()
+  while done < n do
+    done = done + 1
+    local answer = finish(done)
+    answers[done] = answer
+    if answer == 0 then
+      ended = ended + 1
+    end
   end
-  answers[i] = answer
-  if answer == 0 then
-    ended = ended + 1
+end
+
+read_jobs()
+look_ahead()
+read_active()
+while done < n do
+  local ok, err = pcall(finish_rest)
+  if not ok then
+    fault = fault or err
+    answers[done] = { "error", type(err) == "table" and err.err or tostring(err) }
   end
 end
 -- A fault of one, a parent that is no hash, is its own; what befalls all, a Redis that takes no writes, is the call's.
@@ -266,13 +309,13 @@ if most > 0 then
   local got = take(q, {
     now = ARGV[3], token = ARGV[4], lock_ms = ARGV[5], worker = ARGV[6], max = ARGV[7], duration = ARGV[8],
   }, most)
-  if got[1] ~= "none" or got[2] > 0 or got[4][1] then
+  if got[1] ~= "none" or got[2] > 0 or got[4] ~= "" then
     return { answers, got }
   end
 end
 
-if ended > 0 and redis.call("LLEN", q .. "active") == 0 and redis.call("LLEN", q .. "wait") == 0
-  and redis.call("ZCARD", q .. "prioritized") == 0 then
+if ended > 0 and call("LLEN", q .. "active") == 0 and call("LLEN", q .. "wait") == 0
+  and call("ZCARD", q .. "prioritized") == 0 then
   emit(q, "drained")
 end
 return { answers }

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  queue base
 -- ARGV     1 token   2 lock ms
--- Returns  {id, {field, value, …}, …}
+-- Returns  an array in MessagePack: id, {field, value, …}, …
 local q, jobs = KEYS[1], {}
 
 for _, id in ipairs(redis.call("LRANGE", q .. "active", 0, -1)) do
@@ -13,4 +13,4 @@ for _, id in ipairs(redis.call("LRANGE", q .. "active", 0, -1)) do
     jobs[#jobs + 1] = redis.call("HGETALL", q .. id)
   end
 end
-return jobs
+return cmsgpack.pack(jobs)

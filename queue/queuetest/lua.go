@@ -48,6 +48,7 @@ func newInterpreter() *interpreter {
 
 	in.addRedis()
 	addJSON(l)
+	addPack(l)
 	freezeGlobals(l)
 
 	return in

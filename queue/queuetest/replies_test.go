@@ -90,6 +90,9 @@ EVAL	return cjson.encode({a = 1})	0
 EVAL	return cjson.encode({1, 2, 'x', false})	0
 EVAL	return {cjson.decode('{"a":[1,{"b":null}]}').a[2].b == cjson.null, cjson.decode('[1.5]')[1] * 2, cjson.encode(cjson.decode('[]'))}	0
 EVAL	return pcall(cjson.decode, 'no json') and 1 or 0	0
+EVAL	return cmsgpack.pack({'', 'a', {'b', {}}, 7, string.rep('x', 31), string.rep('x', 32), string.rep('x', 255), string.rep('x', 256)})	0
+EVAL	local t = {} for i = 1, 16 do t[i] = string.rep('y', 65535 + i % 2) end return redis.sha1hex(cmsgpack.pack(t))	0
+EVAL	local t = {} for i = 1, 65536 do t[i] = i % 128 end return redis.sha1hex(cmsgpack.pack(t))	0
 EVAL	local t = {} for i = 1, 6000 do t[i] = i end return redis.call('RPUSH', 'many', unpack(t))	0
 EVAL	return {string.match('bull:q:id', '^(.*:)([^:]*)$')}	0
 EVAL	return redis.sha1hex('text')	0

@@ -2,6 +2,9 @@
 -- q is always a queue's base: prefix, name and the last colon.
 local metas = {}
 
+-- call is redis.call without the two look-ups, for what is done for each job of many.
+local call = redis.call
+
 -- meta_of answers events (length bound of the stream), paused, concurrency, max and duration; what is not set is false.
 local function meta_of(q)
   local meta = metas[q]

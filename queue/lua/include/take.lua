@@ -74,36 +74,6 @@ local function next_job(q)
   return nil, nil, gone
 end
 
--- first_jobs makes up to most jobs of the list active at once, where nobody counts them meanwhile: {id, fields, …} and how many ids were
--- thrown away. There may be more in the list if fewer than most are answered.
-local function first_jobs(q, most)
-  local ids = redis.call("LRANGE", q .. "wait", -most, "-1")
-  local jobs, active, seen, gone, read = {}, {}, {}, 0, 0
-  for i = #ids, 1, -1 do
-    local id = ids[i]
-    if seen[id] then
-      break
-    end
-    seen[id] = true
-    read = read + 1
-    local fields = string.sub(id, 1, 2) ~= "0:" and redis.call("HGETALL", q .. id)
-    if fields and fields[1] then
-      jobs[#jobs + 1] = id
-      jobs[#jobs + 1] = fields
-      active[#active + 1] = id
-    elseif fields then
-      gone = gone + 1
-    end
-  end
-  if read > 0 then
-    redis.call("LTRIM", q .. "wait", "0", -read - 1)
-  end
-  if active[1] then
-    redis.call("LPUSH", q .. "active", unpack(active))
-  end
-  return jobs, gone
-end
-
 -- count_against_limit notes a start in the running window.
 local function count_against_limit(q, duration)
   if redis.call("INCR", q .. "limiter") == 1 and duration then
@@ -118,24 +88,47 @@ local function as_added(fields)
     and fields[7] == "timestamp" and fields[9] == "delay"
 end
 
--- start_new is start() for a job as it was added.
-local function start_new(job, fields, by)
-  local now = by.now
-  fields[13], fields[14], fields[15], fields[16] = "processedOn", now, "ats", "1"
-  if by.worker ~= "" then
-    fields[17], fields[18] = "pb", by.worker
-    redis.call("HSET", job, "processedOn", now, "pb", by.worker, "ats", "1")
-  else
-    redis.call("HSET", job, "processedOn", now, "ats", "1")
+-- first_jobs makes up to most jobs of the list active at once, where nobody counts them meanwhile: calls begin with id, key and fields of each
+-- and whether it is as it was added, and answers how many there were and how many ids were thrown away. There may be more in the list if
+-- fewer than most are answered.
+local function first_jobs(q, most, begin)
+  local ids = call("LRANGE", q .. "wait", -most, "-1")
+  local active, keys, hashes, started, gone, read, n = {}, {}, {}, {}, 0, 0, 0
+  for i = #ids, 1, -1 do
+    local id = ids[i]
+    -- An id that is there twice is started twice, and the second start is to see the first one.
+    if started[id] then
+      break
+    end
+    read = read + 1
+    if string.sub(id, 1, 2) ~= "0:" then
+      local key = q .. id
+      local fields = call("HGETALL", key)
+      if fields[1] then
+        n = n + 1
+        active[n], keys[n], hashes[n] = id, key, fields
+        if not as_added(fields) then
+          started[id] = true
+        end
+      else
+        gone = gone + 1
+      end
+    end
   end
-  return false
+  if read > 0 then
+    call("LTRIM", q .. "wait", "0", -read - 1)
+  end
+  if n > 0 then
+    call("LPUSH", q .. "active", unpack(active))
+  end
+  for i = 1, n do
+    begin(active[i], keys[i], hashes[i], not started[active[i]])
+  end
+  return n, gone
 end
 
 -- start notes the start of a job in its hash and in its fields, as they were read, and answers whether it only is to be failed.
 local function start(job, fields, by)
-  if as_added(fields) then
-    return start_new(job, fields, by)
-  end
   local at, started, by_at, sentenced, ats = nil, nil, nil, false, 1
   for i = 1, #fields, 2 do
     local field = fields[i]
@@ -171,46 +164,65 @@ local function start(job, fields, by)
 end
 
 -- take makes up to most of the next jobs active for the token. By: now, token, lock_ms, worker, max, duration (texts; the last three may
--- be ""). Answers {why it ended, number, gone, {id, {field, value, …}, …}}: the jobs, how many ids were thrown away because they had no
--- hash, and as the end one of
+-- be ""). Answers {why it ended, number, gone, jobs, now}: how many ids were thrown away because they had no hash; the jobs, "" for none, as
+-- an array in MessagePack, which costs server and client less than so many parts of an answer, one after the other, each as
+--   id, {field, value, …}                                   with what its start has written
+--   id, name, data, opts, timestamp, delay, priority        if it was as it was added: started now, for the first time, by the worker
+-- and as the end one of
 --   "full"     as many as were asked for
 --   "limited"  the rate limit forbids more; number: for how many ms
 --   "held"     paused, or the global concurrency is used up
 --   "none"     there is none; number: ms at which the first delayed job is due, or 0
 local function take(q, by, most)
-  local meta, jobs, gone = meta_of(q), {}, 0
+  local meta, jobs, at, count, gone = meta_of(q), {}, 0, 0, 0
   local max = tonumber(meta.max or nil) or tonumber(by.max)
+  local now, token, worker, lock_ms, events = by.now, by.token, by.worker, by.lock_ms, stream_of(q)
 
   local function answer(why, number)
-    if jobs[1] then
+    if at > 0 then
       set_marker(q)
     end
-    return { why, number, gone, jobs }
+    return { why, number, gone, at > 0 and cmsgpack.pack(jobs) or "", now }
   end
 
-  local function begin(id, fields)
-    local job = q .. id
+  -- start_new is start() for a job as it was added. false: it is not any more.
+  local function start_new(job)
+    if worker ~= "" then
+      return call("HSET", job, "processedOn", now, "pb", worker, "ats", "1") == 3
+    end
+    return call("HSET", job, "processedOn", now, "ats", "1") == 2
+  end
+
+  local function begin(id, job, fields, new)
+    local sentenced = false
+    jobs[at + 1] = id
+    if new and not start_new(job) then
+      fields, new = call("HGETALL", job), false
+    end
+    if new then
+      jobs[at + 2], jobs[at + 3], jobs[at + 4], jobs[at + 5], jobs[at + 6], jobs[at + 7] =
+        fields[2], fields[4], fields[6], fields[8], fields[10], fields[12]
+      at = at + 7
+    else
+      sentenced = start(job, fields, by)
+      jobs[at + 2] = fields
+      at = at + 2
+    end
     -- A job that only is to be failed counts for no start.
-    if not start(job, fields, by) and max then
+    if max and not sentenced then
       count_against_limit(q, tonumber(by.duration) or tonumber(meta.duration or nil))
     end
-    if by.token ~= "0" then
-      redis.call("SET", job .. ":lock", by.token, "PX", by.lock_ms)
+    if token ~= "0" then
+      call("SET", job .. ":lock", token, "PX", lock_ms)
     end
-    emit(q, "active", "jobId", id, "prev", "waiting")
-    jobs[#jobs + 1] = id
-    jobs[#jobs + 1] = fields
+    call("XADD", events, "*", "event", "active", "jobId", id, "prev", "waiting")
   end
 
   promote(q, tonumber(by.now))
   if most > 1 and not (max or meta.paused or meta.concurrency) then
-    local first, thrown = first_jobs(q, most)
-    gone = thrown
-    for i = 1, #first, 2 do
-      begin(first[i], first[i + 1])
-    end
+    count, gone = first_jobs(q, most, begin)
   end
-  for _ = #jobs / 2 + 1, most do
+  for _ = count + 1, most do
     local wait = limited_for(q, max)
     if wait > 0 then
       return answer("limited", wait)
@@ -227,7 +239,7 @@ local function take(q, by, most)
       return answer("none", first[2] and math.floor(tonumber(first[2]) / 4096) or 0)
     end
 
-    begin(id, fields)
+    begin(id, q .. id, fields, as_added(fields))
   end
   return answer("full", 0)
 end
