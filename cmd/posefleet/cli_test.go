@@ -59,6 +59,8 @@ func TestExitCodes(t *testing.T) {
 		{"port taken", good, []string{"worker", "--admin-listen=256.0.0.1:1"}, 2, "--admin-listen is no address"},
 		{"bad id", nil, []string{"enqueue", "an_1", "a b"}, 2, `id "a b"`},
 		{"bad redis", nil, []string{"enqueue", "an_1", "--redis-url=x"}, 2, "--redis-url"},
+		{"workers without an extractor", good[1:2], []string{"control", "--fleet=local", "--listen=127.0.0.1:0"}, 2, "POSEFLEET_EXTRACTOR program"},
+		{"idle for no time", good[1:2], []string{"control", "--fleet-interval=0s"}, 2, "--fleet-interval must be 1s to 24h0m0s"},
 		{"backup of Postgres", []string{"POSEFLEET_DATABASE_URL=postgres://u:secret@h/db"}, []string{"backup", "copy.db"}, 2, "pg_dump"},
 		{"backup of nothing", nil, []string{"backup", "--database-url=sqlite:/nowhere/at/all.db", filepath.Join(t.TempDir(), "copy.db")}, 1, "back up"},
 		{"backup to nowhere", nil, []string{"backup"}, 2, "<path>"},

@@ -219,7 +219,7 @@ func recordRun(t *testing.T, kind string) kept {
 	}
 	b.ended(t)
 	wait.For(t, 30*time.Second, func() bool { return b.state(t) == dbos.WorkflowStatusSuccess }, "the run is %s", b.state(t))
-	db, err := sql.Open("sqlite", strings.TrimPrefix(b.url, "sqlite:")+sqliteSuffix)
+	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(b.url, "sqlite:")+sqliteSuffix+"?_pragma=busy_timeout(20000)")
 	if err != nil {
 		t.Fatal(err)
 	}
