@@ -52,8 +52,8 @@ type courier struct {
 	wake chan struct{}
 }
 
-// round is what a courier knows while it runs; it belongs to the goroutine of run.
-type round struct {
+// roster is what a courier knows while it runs; it belongs to the goroutine of run.
+type roster struct {
 	// inFlight are the entries that are being carried out, by id, again how many of them were tried before.
 	inFlight map[int64]store.OutboxEntry
 	again    int
@@ -83,7 +83,7 @@ const (
 
 // run works until ctx ends. The goroutines that it starts end with their entries, whose carrying out ends with ctx.
 func (c *courier) run(ctx context.Context) {
-	r := &round{inFlight: map[int64]store.OutboxEntry{}, ended: make(chan ended, c.slots)}
+	r := &roster{inFlight: map[int64]store.OutboxEntry{}, ended: make(chan ended, c.slots)}
 	var flights sync.WaitGroup
 	defer func() {
 		flights.Wait()
@@ -115,7 +115,7 @@ func (c *courier) run(ctx context.Context) {
 }
 
 // pass takes on what there is room for and tells whether there may be more.
-func (c *courier) pass(ctx context.Context, r *round, flights *sync.WaitGroup) bool {
+func (c *courier) pass(ctx context.Context, r *roster, flights *sync.WaitGroup) bool {
 	limit, fresh := r.room(c.slots)
 	if limit == 0 || ctx.Err() != nil {
 		return false
@@ -145,7 +145,7 @@ func (c *courier) pass(ctx context.Context, r *round, flights *sync.WaitGroup) b
 }
 
 // room is how many entries may be taken on now, and whether only such as were never tried.
-func (r *round) room(slots int) (limit int, fresh bool) {
+func (r *roster) room(slots int) (limit int, fresh bool) {
 	if time.Now().Before(r.hold) {
 		return 0, false
 	}
@@ -161,7 +161,7 @@ func (r *round) room(slots int) (limit int, fresh bool) {
 }
 
 // settle notes the end of an entry.
-func (r *round) settle(e ended, slots int) {
+func (r *roster) settle(e ended, slots int) {
 	delete(r.inFlight, e.entry.ID)
 	if e.entry.Tries > 0 {
 		r.again--
