@@ -17,6 +17,8 @@ import (
 const (
 	// doorBudget bounds the whole answer to a POST, redeem included.
 	doorBudget = 5 * time.Second
+	// lingerMost bounds what is read of a body that is too large.
+	lingerMost = 32 << 20
 	// undecidedWait bounds the wait for a claim call of the queue door that holds the last free slot.
 	undecidedWait = 2 * time.Second
 
@@ -65,6 +67,9 @@ func (d *httpDoor) route(method string, f judge) http.Handler {
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, protocol.MaxDoorBodyBytes))
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			// Most clients read the answer when they have sent all: a connection that is closed before that is a reset to them. The server's read
+			// timeout bounds the time.
+			_, _ = io.CopyN(io.Discard, r.Body, lingerMost)
 			d.send(w, refusal(http.StatusRequestEntityTooLarge, protocol.CodeRequestTooLarge, "the body is larger than 16 KiB"))
 			return
 		}

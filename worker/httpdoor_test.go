@@ -67,6 +67,7 @@ func TestDoorTable(t *testing.T) {
 		{"bad id", message{body: body("../etc")}, 400, "invalid_id"},
 		{"integer id", message{body: body("123")}, 400, "invalid_id"},
 		{"reserved id", message{body: body("meta")}, 400, "invalid_id"},
+		{"far too large", message{body: `{"analysisId":"` + strings.Repeat("a", 5<<20) + `"}`}, 413, "request_too_large"},
 		{"too large", message{body: `{"analysisId":"` + strings.Repeat("a", 17<<10) + `"}`}, 413, "request_too_large"},
 		{"method", message{method: http.MethodPut, body: "{}"}, 405, "method_not_allowed"},
 		{"path", message{path: "/v2/jobs", body: "{}"}, 404, "not_found"},
