@@ -237,7 +237,7 @@ func (s *Server) announce(ctx context.Context) {
 	s.log.InfoContext(ctx, "control plane listens", slog.String("addr", s.Addr()), slog.String("public_url", s.base),
 		slog.Any("worker_secrets", webhook.Fingerprints(s.cfg.WorkerSecrets)), slog.Bool("operator_api", open))
 	for _, text := range s.cfg.warnings() {
-		s.log.WarnContext(ctx, text)
+		s.log.WarnContext(ctx, "strange settings", slog.String("what", text))
 	}
 	if !open {
 		s.log.WarnContext(ctx, "operator API and page are off: set POSEFLEET_API_TOKEN or listen on 127.0.0.1")

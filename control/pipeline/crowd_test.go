@@ -181,7 +181,7 @@ func (c *crowd) settle(ctx context.Context, t *testing.T) {
 				t.Fatalf("the run of %s does not end: %+v, %v, %v", p.id, run, last, err)
 			}
 			if !done {
-				time.Sleep(20 * time.Millisecond) // a poll with the deadline of ctx
+				pause(ctx, 20*time.Millisecond)
 			}
 		}
 		if err := p.check(ctx, s, c.customer); err != nil {

@@ -124,7 +124,7 @@ func (k *killed) awaitJob(ctx context.Context) error {
 	defer tick.Stop()
 
 	for {
-		if err := k.demo.fleet.look(ctx); err != nil {
+		if err := k.fleet.look(ctx); err != nil {
 			return err
 		}
 
@@ -241,18 +241,18 @@ func timeline(a *operator.Analysis, killed time.Time, first, second int) []strin
 			out = append(out, fmt.Sprintf("%6.2f s  ──── process %d is killed, process %d started ────", killed.Sub(a.Timeline[0].At).Seconds(), first, second))
 		}
 
-		line := fmt.Sprintf("%6.2f s  %s", since, e.Kind)
+		words := []string{fmt.Sprintf("%6.2f s  %s", since, e.Kind)}
 		if e.Epoch > 0 {
-			line += fmt.Sprintf(", epoch %d", e.Epoch)
+			words = append(words, fmt.Sprintf("epoch %d", e.Epoch))
 		}
 
 		for _, more := range []string{e.Detail, e.Holder.WorkerID} {
 			if more != "" {
-				line += ", " + more
+				words = append(words, more)
 			}
 		}
 
-		out = append(out, line)
+		out = append(out, strings.Join(words, ", "))
 	}
 
 	if n := len(a.Runs); n > 0 && a.Runs[n-1].EndedAt != nil {
