@@ -115,16 +115,16 @@ func execute(args []string, h *host) (err error) {
 
 // commandOf is the command that args name, as far as they name one: a fault of theirs is explained by its help.
 func commandOf(n *kong.Node, args []string) string {
-	name := n.Name
+	names := []string{n.Name}
 	for _, arg := range args {
 		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Type == kong.CommandNode && c.Name == arg })
 		if i < 0 {
 			break
 		}
 		n = n.Children[i]
-		name += " " + n.Name
+		names = append(names, n.Name)
 	}
-	return name
+	return strings.Join(names, " ")
 }
 
 func newCLI() *cli {
