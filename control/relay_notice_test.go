@@ -130,7 +130,8 @@ func TestTwoControlPlanesPostANoticeOnce(t *testing.T) {
 
 			return err == nil && len(left) == 0
 		}, "the notices are not done")
-		if n, most := r.count(); n != notices || most != 1 {
+		// A sender that got no answer in its time has to post again.
+		if n, most := r.count(); n != notices || most != 1 && r.givenUp.Load() == 0 {
 			t.Errorf("%d notices, one of them %d times", n, most)
 		}
 	})

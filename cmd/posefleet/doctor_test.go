@@ -110,7 +110,7 @@ func TestDoctorOfAWrongConfiguration(t *testing.T) {
 	// The control plane's variables tell where we are.
 	environ := []string{"POSEFLEET_STORAGE_URL=file:" + t.TempDir(), "POSEFLEET_REDIS_URL=redis://127.0.0.1:1"}
 	code, stdout, stderr = call(environ, "doctor", "--listen=127.0.0.1:1")
-	if code != 2 || stderr != "posefleet: POSEFLEET_WORKER_SECRET is required (see posefleet --help)\n" || !strings.Contains(stdout, "ok    storage: ") {
+	if code != 2 || stderr != "posefleet: POSEFLEET_WORKER_SECRET is required (see posefleet doctor --help)\n" || !strings.Contains(stdout, "ok    storage: ") {
 		t.Errorf("exit %d, %q\n%s", code, stderr, stdout)
 	}
 	if code, stdout, stderr := call(nil, "doctor", "--timeout=0s"); code != 2 || stdout != "" || !strings.Contains(stderr, "--timeout") {

@@ -13,7 +13,7 @@ const { chromium } = require('playwright-core')
 
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--autoplay-policy=no-user-gesture-required']
-const TIMEOUT = 20_000
+const TIMEOUT = 120_000
 
 // paintedPixels runs in the page. It looks at what is on the canvas right now, scaled to the video's size.
 function paintedPixels() {

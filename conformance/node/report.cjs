@@ -15,7 +15,7 @@ const { chromium } = require('playwright-core')
 
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--autoplay-policy=no-user-gesture-required']
-const TIMEOUT = 30_000
+const TIMEOUT = 120_000
 
 // painted runs in the page: how many pixels of a canvas are not transparent.
 function painted(canvas) {

@@ -12,7 +12,7 @@ const { readFileSync } = require('node:fs')
 
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--autoplay-policy=no-user-gesture-required']
-const TIMEOUT = 30_000
+const TIMEOUT = 120_000
 
 async function main() {
   const script = readFileSync(0, 'utf8')

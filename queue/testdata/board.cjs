@@ -21,7 +21,7 @@ const { chromium } = require('playwright-core')
 
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync']
-const TIMEOUT = 20_000
+const TIMEOUT = 120_000
 const JOB = 'a[class^=jobLink]'
 const CARD = '[class^=card]'
 
