@@ -11,6 +11,7 @@ import (
 
 	"github.com/posefleet/posefleet/internal/nettest"
 	"github.com/posefleet/posefleet/internal/operator"
+	"github.com/posefleet/posefleet/internal/pgtest"
 	"github.com/posefleet/posefleet/internal/wait"
 	"github.com/posefleet/posefleet/protocol"
 	"github.com/posefleet/posefleet/queue"
@@ -438,12 +439,15 @@ func TestStorageGone(t *testing.T) {
 	}
 }
 
-// TestTwoControlPlanes: a deploy puts a second control plane beside the first, on the same database and storage. What one has handed out the
+// TestTwoControlPlanes: a deploy puts a second control plane beside the first, on the same Postgres and storage. What one has handed out the
 // other takes: redeemed here, granted and delivered there.
 func TestTwoControlPlanes(t *testing.T) {
 	t.Parallel()
 
 	s := newSystem(t, posefleet(t))
+	s.control.Kill()
+	s.controlEnv = extra{"POSEFLEET_DATABASE_URL": pgtest.Start(t).Database()}
+	s.startControl(posefleet(t))
 	second := s.launchControl(posefleet(t), "http://"+address(t))
 
 	s.front.intercept(nil, func(_ context.Context, m *message) bool {

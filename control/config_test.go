@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -118,16 +119,28 @@ func TestNewFails(t *testing.T) {
 	if _, err := control.New(t.Context(), taken, nil); err == nil {
 		t.Error("two on one address")
 	}
-	if _, err := control.New(t.Context(), b.cfg, nil); err == nil || !strings.Contains(err.Error(), "POSEFLEET_DATABASE_URL is in use by another control plane (process "+strconv.Itoa(os.Getpid())+")") {
+	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := control.New(soon, b.cfg, nil); err == nil || !strings.Contains(err.Error(), "POSEFLEET_DATABASE_URL is in use by another control plane (process "+strconv.Itoa(os.Getpid())+")") {
 		t.Errorf("two on one file: %v", err)
 	}
+	type started struct {
+		*control.Server
+		err error
+	}
+	next := make(chan started, 1)
+	go func() { // ends with the other's end
+		s, err := control.New(t.Context(), b.cfg, nil)
+		next <- started{s, err}
+	}()
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Errorf("close without run: %v", err)
 	}
-	if s, err = control.New(t.Context(), b.cfg, nil); err != nil {
-		t.Fatalf("after the end of the other: %v", err)
+	after := <-next
+	if after.err != nil {
+		t.Fatalf("at the end of the other: %v", after.err)
 	}
-	if err := s.Close(); err != nil {
+	if err := after.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,13 +1,16 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/posefleet/posefleet/internal/envconfig"
 )
@@ -15,9 +18,16 @@ import (
 // holdSuffix is added to the path of the SQLite file. SQLite's own locks are for moments; this one is for as long as the process lives.
 const holdSuffix = "-control"
 
+const (
+	// holdPatience is how long a process waits for the one before it, as in a deploy that starts the new one first.
+	holdPatience = 2 * time.Minute
+	holdPoll     = 100 * time.Millisecond
+)
+
 // holdDatabase makes this process the only control plane on a SQLite file, before anything in it is changed: runs, outbox and URLs of two would
-// be each other's. On Postgres there may be several. The kernel lets go when the process ends, however it does.
-func holdDatabase(databaseURL string) (io.Closer, error) {
+// be each other's. One that comes while the former still ends waits for it. On Postgres there may be several. The kernel lets go when the
+// process ends, however it does.
+func holdDatabase(ctx context.Context, databaseURL string, log *slog.Logger) (io.Closer, error) {
 	path, ok := strings.CutPrefix(databaseURL, "sqlite:")
 	if !ok {
 		return io.NopCloser(nil), nil
@@ -27,13 +37,7 @@ func holdDatabase(databaseURL string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		other, _ := io.ReadAll(io.LimitReader(f, 20)) // only for the error's text
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = envconfig.Fault("DATABASE_URL", "is in use by another control plane (process %s): SQLite is for one, Postgres for several",
-				strings.TrimSpace(string(other)))
-		}
-
+	if err := hold(ctx, f, log); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	if err := f.Truncate(0); err != nil {
@@ -44,4 +48,40 @@ func holdDatabase(databaseURL string) (io.Closer, error) {
 	}
 
 	return f, nil
+}
+
+// hold waits until the file is ours, or says whose it is.
+func hold(ctx context.Context, f *os.File, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, holdPatience)
+	defer cancel()
+	poll := time.NewTicker(holdPoll)
+	defer poll.Stop()
+	for told := false; ; {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return fmt.Errorf("hold database: %w", err)
+		}
+		other := holder(f)
+		if !told {
+			told = true
+			log.WarnContext(ctx, "database is in use by another control plane: this one waits for its end, since SQLite is for one",
+				slog.String("process", other), slog.Duration("at_most", holdPatience))
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return envconfig.Fault("DATABASE_URL", "is in use by another control plane (process %s): SQLite is for one, Postgres for several", other)
+		}
+	}
+}
+
+// holder is the process id that the file's holder has written, for people.
+func holder(f *os.File) string {
+	b := make([]byte, 20)
+	n, _ := f.ReadAt(b, 0) // only for a text
+
+	return strings.TrimSpace(string(b[:n]))
 }

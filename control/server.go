@@ -92,7 +92,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.base = strings.TrimSuffix(public.String(), "/")
 	s.operators = newOperators(s.listener.Addr(), public, s.cfg.APIToken, s.cfg.ReadToken)
-	if s.hold, err = holdDatabase(s.cfg.DatabaseURL); err != nil {
+	if s.hold, err = holdDatabase(ctx, s.cfg.DatabaseURL, s.log); err != nil {
 		return err
 	}
 	if s.store, err = store.Open(ctx, s.cfg.DatabaseURL, store.Options{Now: s.cfg.Now, Logger: s.log}); err != nil {

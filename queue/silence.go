@@ -131,18 +131,27 @@ func (r *replacer) watched(blocking bool, call func() error) error {
 func (r *replacer) answersElsewhere(answered <-chan struct{}) bool {
 	for {
 		silent := r.traffic.quiet() >= patience
-		if silent && r.traffic.mayAsk() && r.line.ask(answered) && r.traffic.quiet() >= patience {
+		// A server that goes on after it has held all back answers the question and the calls in one go, in any order.
+		if silent && r.traffic.mayAsk() && r.line.ask(answered) && !comes(answered, patience/4) && r.traffic.quiet() >= patience {
 			return true
 		}
 
-		pause := time.NewTimer(max(patience-r.traffic.quiet(), patience/2))
-
-		select {
-		case <-answered:
-			pause.Stop()
+		if comes(answered, max(patience-r.traffic.quiet(), patience/2)) {
 			return false
-		case <-pause.C:
 		}
+	}
+}
+
+// comes tells whether the call is answered within a time.
+func comes(answered <-chan struct{}, within time.Duration) bool {
+	pause := time.NewTimer(within)
+	defer pause.Stop()
+
+	select {
+	case <-answered:
+		return true
+	case <-pause.C:
+		return false
 	}
 }
 
