@@ -1,7 +1,10 @@
 package media_test
 
 import (
+	"bytes"
 	"errors"
+	"image"
+	"image/jpeg"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +32,26 @@ func TestATextIsNoUploadThatBrokeOff(t *testing.T) {
 		}
 		if ok && tt.name == "text.mp4" && strings.Contains(f.Message, "moov") {
 			t.Errorf("%s: %s", tt.name, f.Message)
+		}
+	}
+}
+
+// What a picture is does not hang on its name: one that is named as a picture goes to another demuxer than one named as a clip.
+func TestPicturesByAnyName(t *testing.T) {
+	t.Parallel()
+	need.Program(t, "ffprobe")
+	var picture bytes.Buffer
+	if err := jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 64, 64)), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.jpg", "a.jpeg", "a.mp4", "a"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, picture.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := media.Probe(t.Context(), path, media.Config{})
+		if f, ok := errors.AsType[*media.Fault](err); !ok || f.Code != media.CodeImageNotVideo {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

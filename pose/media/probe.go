@@ -162,6 +162,8 @@ func probeFault(err error, stderr []byte, path string, head []byte) error {
 	case strings.Contains(text, "moov atom not found"):
 		// The demuxer goes by the name; the bytes say something else.
 		return faultf(CodeInvalidMedia, "this is no video file")
+	case isJPEG(head): // of one that is named so another demuxer makes a list of pictures, which is none of ours
+		return faultf(CodeImageNotVideo, "this is a picture (jpeg), not a video")
 	case strings.Contains(text, "not on whitelist"), strings.Contains(text, "Format not on"):
 		return faultf(CodeInvalidMedia, "this is no video file, but something that refers to others")
 	}

@@ -64,6 +64,9 @@ func pictureName(head []byte) string {
 	return ""
 }
 
+// isJPEG reports whether a file starts with a JPEG picture, of which a motion JPEG stream has many.
+func isJPEG(head []byte) bool { return bytes.HasPrefix(head, []byte{0xff, 0xd8, 0xff}) }
+
 // isWebM reports whether the EBML head of a Matroska file names webm as its document type.
 func isWebM(head []byte) bool {
 	i := bytes.Index(head, []byte{0x42, 0x82})
