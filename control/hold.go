@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +34,9 @@ func holdDatabase(ctx context.Context, databaseURL string, log *slog.Logger) (io
 		return io.NopCloser(nil), nil
 	}
 	path, _, _ = strings.Cut(path, "?")
+	if real, err := filepath.EvalSymlinks(path); err == nil { // one file has one holder, whatever it is called
+		path = real
+	}
 	f, err := os.OpenFile(path+holdSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
@@ -52,8 +56,8 @@ func holdDatabase(ctx context.Context, databaseURL string, log *slog.Logger) (io
 
 // hold waits until the file is ours, or says whose it is.
 func hold(ctx context.Context, f *os.File, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, holdPatience)
-	defer cancel()
+	patience := time.NewTimer(holdPatience)
+	defer patience.Stop()
 	poll := time.NewTicker(holdPoll)
 	defer poll.Stop()
 	for told := false; ; {
@@ -73,6 +77,8 @@ func hold(ctx context.Context, f *os.File, log *slog.Logger) error {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
+			return fmt.Errorf("wait for the control plane of process %s to end: %w", other, context.Cause(ctx))
+		case <-patience.C:
 			return envconfig.Fault("DATABASE_URL", "is in use by another control plane (process %s): SQLite is for one, Postgres for several", other)
 		}
 	}

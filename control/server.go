@@ -83,6 +83,10 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Server, error) {
 // open opens what the server holds, in the order in which the parts need each other.
 func (s *Server) open(ctx context.Context) error {
 	var err error
+	// Before the listener: who waits here answers nobody, and one that follows another on the same address finds it free.
+	if s.hold, err = holdDatabase(ctx, s.cfg.DatabaseURL, s.log); err != nil {
+		return err
+	}
 	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen); err != nil {
 		return err
 	}
@@ -92,9 +96,6 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.base = strings.TrimSuffix(public.String(), "/")
 	s.operators = newOperators(s.listener.Addr(), public, s.cfg.APIToken, s.cfg.ReadToken)
-	if s.hold, err = holdDatabase(ctx, s.cfg.DatabaseURL, s.log); err != nil {
-		return err
-	}
 	if s.store, err = store.Open(ctx, s.cfg.DatabaseURL, store.Options{Now: s.cfg.Now, Logger: s.log}); err != nil {
 		return err
 	}

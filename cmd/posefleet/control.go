@@ -44,6 +44,9 @@ func (c *controlCmd) Run(h *host) error {
 	if _, ok := errors.AsType[*control.ConfigError](err); ok {
 		return c.flags.explain(err)
 	}
+	if err != nil && ctx.Err() != nil { // the end was asked for while it still waited for the database
+		return nil
+	}
 	if err != nil {
 		return err
 	}
