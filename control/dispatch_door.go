@@ -92,12 +92,18 @@ func (d *door) post(ctx context.Context, id string) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
+
+	// An id of its own for each try: the door repeats its answer to one it knows, and a full one may have a slot by now.
+	return d.send(ctx, d.url, webhook.NewID("dsp"), body)
+}
+
+// send posts a signed message to an address of the door.
+func (d *door) send(ctx context.Context, address, id string, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, errDoorURL
 	}
-	// An id of its own for each try: the door repeats its answer to one it knows, and a full one may have a slot by now.
-	r.Header = d.signer.Header(webhook.NewID("dsp"), d.now(), body)
+	r.Header = d.signer.Header(id, d.now(), body)
 	r.Header.Set("Content-Type", "application/json")
 
 	return d.client.Do(r)

@@ -102,14 +102,7 @@ func (d *door) cancel(ctx context.Context, id string) error {
 	if d.url == "" {
 		return nil
 	}
-	body := []byte("{}")
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(d.url, "/")+"/"+id+"/cancel", strings.NewReader(string(body)))
-	if err != nil {
-		return errDoorURL
-	}
-	r.Header = d.signer.Header(webhook.NewID("cnl"), d.now(), body)
-	r.Header.Set("Content-Type", "application/json")
-	response, err := d.client.Do(r)
+	response, err := d.send(ctx, strings.TrimSuffix(d.url, "/")+"/"+id+"/cancel", webhook.NewID("cnl"), []byte("{}"))
 	if err != nil {
 		return fmt.Errorf("cancel at the door: %w", withoutURL(err))
 	}

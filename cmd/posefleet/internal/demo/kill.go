@@ -120,27 +120,36 @@ func (k *killed) run(ctx context.Context) error {
 
 // awaitJob waits until the run has dispatched the analysis.
 func (k *killed) awaitJob(ctx context.Context) error {
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-
-	for {
+	return poll(ctx, func() (bool, error) {
 		if err := k.fleet.look(ctx); err != nil {
-			return err
+			return false, err
 		}
 
 		a, err := k.api.Get(ctx, k.id)
 		if err != nil {
-			return err
+			return false, err
 		}
 
 		for _, e := range a.Timeline {
 			if e.Kind == "enqueued" || e.Kind == "redeemed" {
-				return nil
+				return true, nil
 			}
 		}
 
-		if _, err := k.jobs.Job(ctx, k.id); err == nil {
-			return nil
+		_, err = k.jobs.Job(ctx, k.id)
+
+		return err == nil, nil
+	})
+}
+
+// poll asks until the answer is yes or an error, or ctx ends.
+func poll(ctx context.Context, ask func() (bool, error)) error {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+
+	for {
+		if yes, err := ask(); yes || err != nil {
+			return err
 		}
 
 		select {
@@ -203,29 +212,21 @@ func (k *killed) show(ctx context.Context) error {
 	return once(&a)
 }
 
-func (k *killed) ended(ctx context.Context) (operator.Analysis, error) {
+func (k *killed) ended(ctx context.Context) (a operator.Analysis, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("the run of %s does not end", k.id))
 	defer cancel()
 
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-
-	for {
-		a, err := k.api.Get(ctx, k.id)
-		if err != nil {
-			return a, err
+	err = poll(ctx, func() (bool, error) {
+		if a, err = k.api.Get(ctx, k.id); err != nil {
+			return false, err
 		}
 
-		if n := len(a.Runs); n > 0 && a.Runs[n-1].EndedAt != nil {
-			return a, nil
-		}
+		n := len(a.Runs)
 
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return a, context.Cause(ctx)
-		}
-	}
+		return n > 0 && a.Runs[n-1].EndedAt != nil, nil
+	})
+
+	return a, err
 }
 
 // timeline is one line for each event, with the time since the first, and the kill between those that it came between.
