@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// killedLength is how much of the default clip the killed analysis has: enough to be in the middle of it.
-	killedLength = 5 * time.Second
+	// killedLength is how much of the default clip the killed analysis has: enough to be in the middle of it, also on a machine
+	// that is several times as fast as two shared cores: a worker tells its progress once a second.
+	killedLength = 10 * time.Second
 	// runLimit is how long the run may take from the delivery on to its end.
 	runLimit = 30 * time.Second
 )
