@@ -32,6 +32,8 @@ const (
 	// retryFirst and retryMost bound the pause after a fault, doubled each time.
 	retryFirst = 250 * time.Millisecond
 	retryMost  = 15 * time.Second
+	// complainAgain is how often a fault that stays is said.
+	complainAgain = time.Minute
 	// A wake request asks for a worker as long as Interval says, within these bounds: until the work that it announces is written.
 	wakeLeast = 5 * time.Second
 	wakeLong  = time.Minute

@@ -47,7 +47,7 @@ func (r *Reconciler) pass(ctx context.Context) time.Duration {
 	if err := r.report(ctx, d); err != nil {
 		return r.failed(ctx, "the fleet can't be written down", err)
 	}
-	r.faults, r.fault = 0, ""
+	r.recovered(ctx)
 	if r.unsettled() {
 		return min(r.driver.Pace(), look)
 	}

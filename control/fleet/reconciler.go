@@ -36,7 +36,15 @@ type Reconciler struct {
 	orderedAt time.Time
 	heldUntil time.Time // until when the platform is not asked again to spare workers
 	faults    int
-	fault     string
+	complaint complaint
+}
+
+// complaint is what was said last of something that does not work.
+type complaint struct {
+	what string
+	at   time.Time // our own clock
+	// open: nothing has been said since of its being over.
+	open bool
 }
 
 // New returns a reconciler of the fleet that the driver runs; without a driver it is one that somebody else looks after.
@@ -108,20 +116,30 @@ func (r *Reconciler) resign(ctx context.Context) {
 	}
 }
 
-// failed counts a fault, says so once, and returns the pause before the next try.
+// failed counts a fault, says so when it is a new one and once a minute while it stays, and returns the pause before the next try.
 func (r *Reconciler) failed(ctx context.Context, what string, err error) time.Duration {
 	if errors.Is(err, store.ErrLost) {
 		r.leadUntil = time.Time{} // the next pass hears who has it
 
 		return 0
 	}
-	if text := what + ": " + err.Error(); text != r.fault && ctx.Err() == nil {
-		r.fault = text
-		r.log.WarnContext(ctx, "fleet has to wait", slog.String("because", what), slog.Any("error", err))
-	}
 	r.faults++
+	// What does not work is the news. The error's own text may be another one each time, as where a platform puts the request's number in it.
+	if news := what != r.complaint.what || time.Since(r.complaint.at) >= complainAgain; news && ctx.Err() == nil {
+		r.complaint = complaint{what: what, at: time.Now(), open: true}
+		r.log.WarnContext(ctx, "fleet has to wait", slog.String("because", what), slog.Int("faults", r.faults), slog.Any("error", err))
+	}
 
 	return min(retryFirst<<min(r.faults-1, 10), retryMost)
+}
+
+// recovered tells that a pass came to its end, if something else was said before.
+func (r *Reconciler) recovered(ctx context.Context) {
+	r.faults = 0
+	if r.complaint.open {
+		r.complaint.open = false
+		r.log.InfoContext(ctx, "fleet goes on", slog.String("after", r.complaint.what))
+	}
 }
 
 // follow is what is left when another process decides.
@@ -133,5 +151,5 @@ func (r *Reconciler) follow(ctx context.Context) {
 	if r.epoch == 0 {
 		r.epoch = -1 // from now on a lease of our own name is another's
 	}
-	r.leads, r.leadUntil, r.faults, r.fault = false, time.Time{}, 0, ""
+	r.leads, r.leadUntil, r.faults, r.complaint.open = false, time.Time{}, 0, false
 }
