@@ -29,9 +29,9 @@ func TestStopBySignal(t *testing.T) {
 	t.Parallel()
 
 	p := start(t, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
-	wait.For(t, 10*time.Second, func() bool { return strings.Contains(p.Output(), "ready") })
+	wait.For(t, time.Minute, func() bool { return strings.Contains(p.Output(), "ready") })
 
-	if err := p.Stop(syscall.SIGTERM, 10*time.Second); err != nil {
+	if err := p.Stop(syscall.SIGTERM, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 
@@ -44,7 +44,7 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 	t.Parallel()
 
 	p := start(t, "trap '' TERM; echo ready; while :; do sleep 0.01; done")
-	wait.For(t, 10*time.Second, func() bool { return strings.Contains(p.Output(), "ready") })
+	wait.For(t, time.Minute, func() bool { return strings.Contains(p.Output(), "ready") })
 
 	if err := p.Stop(syscall.SIGTERM, 50*time.Millisecond); !errors.Is(err, child.ErrStillRunning) {
 		t.Fatalf("got %v", err)

@@ -24,9 +24,9 @@ import (
 
 const (
 	initTimeout  = time.Minute
-	startTimeout = 30 * time.Second
+	startTimeout = time.Minute
 	startTries   = 5
-	stopGrace    = 10 * time.Second
+	stopGrace    = 30 * time.Second
 )
 
 // superuser is the only role; connections over loopback need no password.

@@ -12,8 +12,9 @@ import (
 // lastSlot is the highest of a Redis Cluster's slots, which begin at 0.
 const lastSlot = 16383
 
-// joinTimeout bounds the forming of a cluster or of a set of sentinels, which takes 2 to 4 s.
-const joinTimeout = 60 * time.Second
+// joinTimeout bounds the forming of a cluster or of a set of sentinels, and the vote for a new master, which take 2 to 4 s where nothing else
+// runs.
+const joinTimeout = 3 * time.Minute
 
 // Cluster is a Redis Cluster of masters that share the slots evenly.
 type Cluster struct {

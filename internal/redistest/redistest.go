@@ -22,9 +22,9 @@ import (
 
 // bounds of the waits; a loaded machine needs a small part of them.
 const (
-	startTimeout = 20 * time.Second
+	startTimeout = time.Minute
 	startTries   = 5
-	stopGrace    = 5 * time.Second
+	stopGrace    = 30 * time.Second
 )
 
 // Server is a redis-server child of the test.

@@ -17,7 +17,8 @@ const MasterName = "mymaster"
 
 const sentinels = 3
 
-// Replicated is a master with replicas, watched by three sentinels that put a replica in the place of a master that is gone for 1 s.
+// Replicated is a master with replicas, watched by three sentinels that put a replica in the place of a master that is gone for 3 s: one on
+// a busy machine may well be silent for one.
 type Replicated struct {
 	// Servers are the master of the beginning and its replicas.
 	Servers   []*Server
@@ -128,7 +129,7 @@ func sentinelConfig(s, master *Server) string {
 		"bind 127.0.0.1",
 		"dir " + s.dir,
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d", MasterName, master.Port, sentinels/2+1),
-		"sentinel down-after-milliseconds " + MasterName + " 1000",
+		"sentinel down-after-milliseconds " + MasterName + " 3000",
 		"sentinel failover-timeout " + MasterName + " 5000",
 		"",
 	}, "\n")

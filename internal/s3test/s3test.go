@@ -23,9 +23,9 @@ import (
 
 const (
 	buildTimeout = 5 * time.Minute // the first build on a machine takes about a minute
-	startTimeout = 20 * time.Second
+	startTimeout = time.Minute
 	startTries   = 5
-	stopGrace    = 5 * time.Second
+	stopGrace    = 30 * time.Second
 )
 
 // DefaultBucket exists in every server from its start.
