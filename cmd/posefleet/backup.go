@@ -34,12 +34,13 @@ func (backupCmd) Help() string {
 // Run writes the backup.
 func (c *backupCmd) Run(h *host) error {
 	v := c.flags.list[0]
-	n, err := store.Backup(h.ctx, cmp.Or(c.flags.over(h.environ)[v.Name], v.Default), c.Path)
+	url := cmp.Or(c.flags.over(h.environ)[v.Name], v.Default)
+	n, err := store.Backup(h.ctx, url, c.Path)
 	if errors.Is(err, store.ErrNotSQLite) {
 		return &usageError{err: err}
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w (%s)", err, c.flags.name(v.Name+" is "+url))
 	}
 	_, err = fmt.Fprintf(h.stdout, "%s: %d bytes\n", c.Path, n)
 	return err

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/posefleet/posefleet/internal/flagtwice"
 	"github.com/posefleet/posefleet/worker"
 )
 
@@ -108,6 +109,9 @@ func execute(args []string, h *host) (err error) {
 	h.command = commandOf(parser.Model.Node, args)
 	ctx, err := parser.Parse(args)
 	if err != nil {
+		return &usageError{err: err}
+	}
+	if err := flagtwice.Check(ctx); err != nil {
 		return &usageError{err: err}
 	}
 	return ctx.Run()

@@ -63,6 +63,13 @@ func TestExitCodes(t *testing.T) {
 		{"idle for no time", good[1:2], []string{"control", "--fleet-interval=0s"}, 2, "--fleet-interval must be 1s to 24h0m0s"},
 		{"backup of Postgres", []string{"POSEFLEET_DATABASE_URL=postgres://u:secret@h/db"}, []string{"backup", "copy.db"}, 2, "pg_dump"},
 		{"backup of nothing", nil, []string{"backup", "--database-url=sqlite:/nowhere/at/all.db", filepath.Join(t.TempDir(), "copy.db")}, 1, "back up"},
+		{"backup of what", nil, []string{"backup", "--database-url=sqlite:/nowhere/at/all.db", filepath.Join(t.TempDir(), "copy.db")}, 1, "(--database-url is sqlite:/nowhere/at/all.db)"},
+		{"flag given twice", nil, []string{"enqueue", "an_1", "--attempts=1", "--attempts=2"}, 2, "--attempts is given twice (see posefleet enqueue --help)"},
+		{"flag and its opposite", good, []string{"worker", "--http-enabled", "--no-http-enabled"}, 2, "--http-enabled is given twice"},
+		{"no attempts", nil, []string{"enqueue", "an_1", "--attempts=0"}, 2, "--attempts must be"},
+		{"pause before now", nil, []string{"enqueue", "an_1", "--backoff=-1s"}, 2, "--backoff must"},
+		{"health in no time", nil, []string{"healthcheck", "--timeout=0s"}, 2, "--timeout must be positive"},
+		{"health of nobody by default", []string{"POSEFLEET_ADMIN_LISTEN=127.0.0.1:1"}, []string{"healthcheck"}, 1, "no answer at http://127.0.0.1:1/healthz: dial tcp 127.0.0.1:1: connect: connection refused; start a worker, or set POSEFLEET_ADMIN_LISTEN"},
 		{"backup to nowhere", nil, []string{"backup"}, 2, "<path>"},
 		{"health of nobody", nil, []string{"healthcheck", "--admin-listen=127.0.0.1:1"}, 1, "no answer"},
 		{"health at no address", nil, []string{"healthcheck", "--admin-listen=x"}, 2, "--admin-listen is no address"},
@@ -144,6 +151,18 @@ func TestEnqueue(t *testing.T) {
 	j, err := q.Job(t.Context(), "an_2")
 	if err != nil || j.Name != "analysis" || string(j.Data) != `{"v":1,"analysisId":"an_2"}` {
 		t.Fatalf("%+v, %v", j, err)
+	}
+}
+
+// TestEnqueueWithoutRedis: the first id finds out, the others are not tried, and the sentence names the address and the variable.
+func TestEnqueueWithoutRedis(t *testing.T) {
+	t.Parallel()
+	environ := []string{"POSEFLEET_REDIS_URL=redis://user:canary@127.0.0.1:1", "POSEFLEET_CONTROL_URL=http://127.0.0.1:1"}
+	code, stdout, stderr := call(environ, "enqueue", "an_1", "an_2")
+	_, said, _ := strings.Cut(stderr, "\n") // the first line is about the control plane
+	want := "posefleet: enqueue an_1: Redis at 127.0.0.1:1 can't be used: the connection is refused: start Redis, or set POSEFLEET_REDIS_URL to its address"
+	if code != 1 || stdout != "" || !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 || strings.Contains(stderr, "canary") {
+		t.Errorf("exit %d, %q %q", code, stdout, stderr)
 	}
 }
 

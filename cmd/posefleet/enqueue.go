@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/posefleet/posefleet/cmd/posefleet/internal/doctor"
 	"github.com/posefleet/posefleet/control"
 	"github.com/posefleet/posefleet/internal/operator"
 	"github.com/posefleet/posefleet/protocol"
@@ -57,6 +58,9 @@ func (c *enqueueCmd) Run(h *host) (err error) {
 			return &usageError{err: fmt.Errorf("id %q: %w", id, err)}
 		}
 	}
+	if c.Attempts < 1 || c.Backoff < 0 {
+		return &usageError{err: errors.New("--attempts must be at least 1 and --backoff must not be negative")}
+	}
 	environ := c.flags.over(h.environ)
 	get := func(i int) string {
 		if v := environ[c.flags.list[i].Name]; v != "" {
@@ -67,7 +71,8 @@ func (c *enqueueCmd) Run(h *host) (err error) {
 	if _, err := queue.ParseRedisURL(get(0)); err != nil {
 		return c.flags.explain(fmt.Errorf("%s is not usable: %w", c.flags.list[0].Name, err))
 	}
-	q, err := queue.NewQueue(queue.Options{RedisURL: get(0), Prefix: get(1), Name: get(2)})
+	o := queue.Options{RedisURL: get(0), Prefix: get(1), Name: get(2)}
+	q, err := queue.NewQueue(o)
 	if err != nil {
 		return c.flags.explain(fmt.Errorf("%s or %s is not usable: %w", c.flags.list[1].Name, c.flags.list[2].Name, err))
 	}
@@ -77,7 +82,12 @@ func (c *enqueueCmd) Run(h *host) (err error) {
 	}
 	var errs []error
 	for _, id := range c.IDs {
-		errs = append(errs, c.add(h, q, id))
+		if err := c.add(h, q, id); err != nil {
+			if _, away := doctor.Unreachable(o, err); away { // the others would fail alike
+				return errors.Join(append(errs, fmt.Errorf("enqueue %s: %w", id, c.flags.unreachable(o, err)))...)
+			}
+			errs = append(errs, fmt.Errorf("enqueue %s: %w", id, err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -114,7 +124,7 @@ func (c *enqueueCmd) add(h *host, q *queue.Queue, id string) error {
 		JobID: id, Attempts: c.Attempts, Backoff: &queue.Backoff{Type: "exponential", Delay: c.Backoff},
 	})
 	if err != nil {
-		return fmt.Errorf("enqueue %s: %w", id, err)
+		return err
 	}
 	word := "added"
 	if added.Duplicate {

@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	neturl "net/url"
 	"strings"
 	"time"
 )
@@ -20,6 +22,9 @@ type healthcheckCmd struct {
 
 // Run asks the worker in the same container. It needs no shell and no curl.
 func (c *healthcheckCmd) Run(h *host) error {
+	if c.Timeout <= 0 {
+		return &usageError{err: fmt.Errorf("--timeout must be positive, not %s", c.Timeout)}
+	}
 	name, addr := "--admin-listen", c.AdminListen
 	if addr == "" {
 		name = "POSEFLEET_ADMIN_LISTEN"
@@ -42,7 +47,10 @@ func (c *healthcheckCmd) Run(h *host) error {
 	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("no answer: %w", err)
+		if wrapped, ok := errors.AsType[*neturl.Error](err); ok {
+			err = wrapped.Err
+		}
+		return fmt.Errorf("no answer at %s: %w; start a worker, or set %s to where its admin port is", url, err, name)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

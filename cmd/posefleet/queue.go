@@ -85,7 +85,7 @@ func (c *queueCmd) with(h *host, do func(ctx context.Context, d *queuecmd.Desk) 
 			break
 		}
 	}
-	return errors.Join(err, q.Close())
+	return errors.Join(c.flags.unreachable(o, err), q.Close())
 }
 
 // deleting is with for what deletes jobs that nobody has named one by one: a person at a terminal is asked first, a script has to say

@@ -52,7 +52,10 @@ func TestQueueUsage(t *testing.T) {
 		{"bad URL by variable", []string{"POSEFLEET_REDIS_URL=http://user:canary@h"}, "queue stats", 2, "POSEFLEET_REDIS_URL is not usable"},
 		{"bad name", nil, "queue stats --queue=a:b", 2, "colon"},
 		{"cluster without hash tag", nil, "queue stats --redis-url=redis://a,b", 2, "hash tag"},
-		{"no Redis", []string{"POSEFLEET_REDIS_URL=redis://:canary@127.0.0.1:1"}, "queue stats", 1, "refused"},
+		{"flag twice", nil, "queue list failed --limit=1 --limit=2", 2, "--limit is given twice"},
+		{"no Redis by flag", nil, "queue stats --redis-url=redis://:canary@127.0.0.1:1", 1, "Redis at 127.0.0.1:1 can't be used: the connection is refused: start Redis, or set --redis-url to its address"},
+		{"no Redis by sentinels", []string{"POSEFLEET_REDIS_URL=redis+sentinel://:canary@127.0.0.1:1/m"}, "queue get a", 1, "Redis at 127.0.0.1:1 can't be used"},
+		{"no such host", []string{"POSEFLEET_REDIS_URL=redis://:canary@nowhere.invalid"}, "queue pause", 1, "set POSEFLEET_REDIS_URL"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,6 +66,25 @@ func TestQueueUsage(t *testing.T) {
 			}
 			if lines := strings.Count(stderr, "\n"); code != 0 && (lines != 1 || stdout != "") {
 				t.Errorf("not one line on stderr: %q, stdout %q", stderr, stdout)
+			}
+		})
+	}
+}
+
+// TestQueueWithoutRedis: each command says in one line where Redis was looked for and which variable to set.
+func TestQueueWithoutRedis(t *testing.T) {
+	t.Parallel()
+
+	for _, args := range []string{
+		"stats", "list failed", "get a", "logs a", "workers", "events", "pause", "resume", "retry a", "retry --all-failed", "remove a", "clean failed --yes",
+		"drain --yes", "wait a", "flow get a", "metrics", "limits", "promote a", "delay a 1s", "prioritize a 1", "schedulers", "orphans --yes", "obliterate --yes",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			code, _, stderr := call([]string{"POSEFLEET_REDIS_URL=redis://:canary@127.0.0.1:1"}, append([]string{"queue"}, strings.Fields(args)...)...)
+			want := "posefleet: Redis at 127.0.0.1:1 can't be used: the connection is refused: start Redis, or set POSEFLEET_REDIS_URL to its address"
+			if code != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "canary") {
+				t.Errorf("exit %d, stderr %q", code, stderr)
 			}
 		})
 	}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/posefleet/posefleet/cmd/posefleet/internal/doctor"
+	"github.com/posefleet/posefleet/cmd/posefleet/internal/queuecmd"
+	"github.com/posefleet/posefleet/queue"
 	"github.com/posefleet/posefleet/worker"
 )
 
@@ -50,12 +53,29 @@ func (v *variables) over(environ map[string]string) map[string]string {
 // explain puts the flag's name in the place of the variable's where the faulty value came by flag.
 func (v *variables) explain(err error) error {
 	text := strings.ReplaceAll(oneLine(err), "; "+worker.EnvPrefix, ", "+worker.EnvPrefix)
+	return &usageError{err: errors.New(v.name(text))}
+}
+
+// name puts the flags in the place of the variables in what is said of them.
+func (v *variables) name(text string) string {
 	for i, variable := range v.list {
 		if _, given := v.text(i); given {
 			text = strings.ReplaceAll(text, variable.Name+" ", "--"+variable.Flag()+" ")
 		}
 	}
-	return &usageError{err: errors.New(text)}
+	return text
+}
+
+// unreachable says where Redis was looked for and what to set, if that is what err is about.
+func (v *variables) unreachable(o queue.Options, err error) error {
+	if errors.Is(err, queuecmd.ErrNotInTime) {
+		return err
+	}
+	found, ok := doctor.Unreachable(o, err)
+	if !ok {
+		return err
+	}
+	return errors.New(v.name(found.What + ": " + found.Mend))
 }
 
 func (v *variables) text(i int) (string, bool) {

@@ -2,7 +2,10 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +53,20 @@ func examineRedis(ctx context.Context, o queue.Options) []Finding {
 	return append(found, r.examineQueue(ctx)...)
 }
 
+// Unreachable tells what keeps a command from using the Redis of o, and names the address that was tried and the variable to set; false if
+// err is no fault of the connection. No user, password or query of the address is in it.
+func Unreachable(o queue.Options, err error) (Finding, bool) {
+	_, dialled := errors.AsType[*net.OpError](err)
+	_, named := errors.AsType[*net.DNSError](err)
+	refused := slices.ContainsFunc([]string{"WRONGPASS", "NOAUTH", "LOADING"}, func(code string) bool { return redis.HasErrorPrefix(err, code) })
+
+	if !dialled && !named && !refused && !errors.Is(err, io.EOF) && !errors.Is(err, context.DeadlineExceeded) {
+		return Finding{}, false
+	}
+
+	return (&redisArea{options: o}).unreachable(err), true
+}
+
 // addresses are those of the URL, without user, password and query.
 func (r *redisArea) addresses() string {
 	o, err := queue.ParseRedisURL(r.options.RedisURL)
@@ -72,7 +89,7 @@ func (r *redisArea) unreachable(err error) Finding {
 		return failure("redis", "give the user the rights that the documentation of package queue lists", "Redis at %s does not even let us PING", at)
 	}
 
-	return failure("redis", "start Redis, or correct POSEFLEET_REDIS_URL, or let the network through (security group, TLS: rediss://)",
+	return failure("redis", "start Redis, or set POSEFLEET_REDIS_URL to its address, or let the network through (security group, TLS: rediss://)",
 		"Redis at %s can't be used: %s", at, reason(err))
 }
 

@@ -1,11 +1,11 @@
 package queuecmd
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/posefleet/posefleet/internal/strictjson"
 	"github.com/posefleet/posefleet/queue"
 )
 
@@ -67,12 +67,9 @@ func (b *backoffText) UnmarshalJSON(text []byte) error {
 	return strictly(text, (*plain)(b))
 }
 
-// strictly refuses names that it does not know: a mistyped option would be ignored otherwise.
+// strictly refuses names that it does not know, or that come twice: a mistyped option would be ignored otherwise.
 func strictly(text []byte, to any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-
-	if err := dec.Decode(to); err != nil {
+	if err := strictjson.Unmarshal(text, to); err != nil {
 		return fmt.Errorf("read JSON: %w", err)
 	}
 
