@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
+	"github.com/posefleet/posefleet/internal/flagtwice"
 	"github.com/posefleet/posefleet/internal/version"
 	"github.com/posefleet/posefleet/pose/extract"
 )
@@ -116,12 +117,15 @@ func run(ctx context.Context, args []string, s streams) int {
 		s.say("%s: %v", programName, err)
 		return exitFailed
 	}
-	_, err = parser.Parse(args)
+	parsed, err := parser.Parse(args)
 	if exited >= 0 {
 		return exited
 	}
+	if err == nil {
+		err = flagtwice.Check(parsed)
+	}
 	if err != nil {
-		s.say("%s: %v (see --help)", programName, err)
+		s.say("%s: %v (see %s --help)", programName, err, c.name)
 		return exitUsage
 	}
 	return finish(c.run(ctx, s), s)

@@ -46,9 +46,14 @@ func (c *clipCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if err := checkPlaces(c.Path, []place{
+		{"-o", target, pose.Format(c.Format) == pose.FormatOpenPose}, {"--overlay", c.Overlay, false}, {"--picture", c.Picture, false}, {"--report", c.Report, false},
+	}); err != nil {
+		return err
+	}
 	// A clip that can't be used shows before the model is loaded.
 	if _, err := media.Probe(ctx, c.Path, config.Media); err != nil {
-		return err
+		return noAddress(c.Path, err)
 	}
 	x, err := extract.New(config)
 	if err != nil {

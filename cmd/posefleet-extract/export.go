@@ -28,9 +28,14 @@ type exportCommand struct {
 
 // Run reads the document and writes the clip.
 func (c *exportCommand) Run(s streams) error {
+	if err := checkPlaces(c.Path, []place{
+		{"-o", c.Output, pose.Format(c.Format) == pose.FormatOpenPose}, {"--report", c.Report, false},
+	}); err != nil {
+		return err
+	}
 	doc, err := readDocument(c.Path)
 	if err != nil {
-		return err
+		return noAddress(c.Path, err)
 	}
 	source, err := c.source(doc)
 	if err != nil {
