@@ -15,6 +15,7 @@ import (
 
 	"github.com/posefleet/posefleet/control/storage"
 	"github.com/posefleet/posefleet/control/store"
+	"github.com/posefleet/posefleet/internal/strictjson"
 	"github.com/posefleet/posefleet/protocol"
 )
 
@@ -210,7 +211,7 @@ func (s *Server) checkUploads(r *http.Request, clips []store.Clip) error {
 	return nil
 }
 
-// readJSON reads a JSON body; an absent one leaves v as it is.
+// readJSON reads a JSON body of an operator; an absent one leaves v as it is. A field that is not known or comes twice is refused by its name.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
@@ -223,7 +224,11 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error 
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, protocol.CodeUnsupportedMedia, "The body has to be application/json.")
 	}
-	if err := json.Unmarshal(body, v); err != nil {
+	err = strictjson.Unmarshal(body, v)
+	if f, ok := errors.AsType[*strictjson.FieldError](err); ok {
+		return badRequest("The body is not what is expected: %v.", f)
+	}
+	if err != nil {
 		return &problem{status: http.StatusBadRequest, code: protocol.CodeInvalidRequest, detail: "The body is not JSON of the expected shape.", cause: err}
 	}
 
