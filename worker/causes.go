@@ -1,6 +1,9 @@
 package worker
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 // Causes with which a run's context ends. The queue's own ErrLockLost is another.
 var (
@@ -17,3 +20,10 @@ var (
 	// ErrDraining says that the worker stops and gives the job back.
 	ErrDraining = errors.New("the worker is stopping")
 )
+
+// wanted tells whether ctx ended because somebody asked for it: the analysis was cancelled or decided elsewhere, or the worker stops. Such an
+// end is no fault.
+func wanted(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrUnwanted) || errors.Is(cause, ErrDraining)
+}

@@ -371,6 +371,11 @@ func (e *engine) stage(ctx context.Context, r *run, j *journal, name protocol.St
 	log := e.runLog(r).With(slog.String("stage", string(name)), slog.Int64("duration_ms", took.Milliseconds()))
 	if err != nil {
 		text := e.stopText(ctx, err)
+		if wanted(ctx) {
+			log.Info("stage stopped", slog.String("reason", text))
+			j.line(fmt.Sprintf("%s: stopped after %d ms: %s", name, took.Milliseconds(), text))
+			return err
+		}
 		span.Fail(text)
 		log.Warn("stage failed", slog.String("error", text))
 		j.line(fmt.Sprintf("%s: failed after %d ms: %s", name, took.Milliseconds(), text))

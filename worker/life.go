@@ -149,7 +149,7 @@ func (l *life) idle() <-chan struct{} {
 // giveBack ends what still runs and waits for it, within bounds.
 func (l *life) giveBack(idle <-chan struct{}) {
 	w := l.w
-	w.log.Warn("worker gives back what still runs", slog.Int("running", w.slots.InUse()))
+	w.log.Info("worker gives back what still runs", slog.Int("running", w.slots.InUse()))
 	w.engine.runs.cancelAll(ErrDraining)
 	for _, step := range []func(){func() { l.hardStop(ErrDraining) }, func() {}} {
 		timer := time.NewTimer(giveBackTimeout)

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,7 +20,7 @@ const (
 	keepsAll = "noeviction"
 )
 
-// checkRedis says once, as soon as Redis answers, that it would throw locks and jobs away when its memory is full: nothing shows that
+// checkRedis says once that Redis does not answer, and where it was looked for; and once, as soon as it does, that it would throw locks and jobs away when its memory is full: nothing shows that
 // later but work that is done twice or never. A Redis that does not tell is taken at its word: a user with the least rights may not ask.
 func checkRedis(ctx context.Context, o queue.Options, log *slog.Logger) {
 	q, err := queue.NewQueue(o)
@@ -28,7 +29,7 @@ func checkRedis(ctx context.Context, o queue.Options, log *slog.Logger) {
 		return
 	}
 	defer func() { _ = q.Close() }() // nothing is under way
-	for {
+	for told := false; ; told = true {
 		all, err := askServers(ctx, q)
 		if err == nil {
 			warnEviction(all, log)
@@ -36,6 +37,10 @@ func checkRedis(ctx context.Context, o queue.Options, log *slog.Logger) {
 		}
 		if redis.HasErrorPrefix(err, "NOPERM") {
 			return
+		}
+		if !told && ctx.Err() == nil {
+			log.Warn("Redis does not answer, the worker waits for it: is "+EnvPrefix+"REDIS_URL right?", slog.String("address", addresses(o.RedisURL)),
+				slog.String("error", err.Error()))
 		}
 		pause := time.NewTimer(redisCheckPause)
 		select {
@@ -45,6 +50,15 @@ func checkRedis(ctx context.Context, o queue.Options, log *slog.Logger) {
 			return
 		}
 	}
+}
+
+// addresses are those of the URL, without user, password and query.
+func addresses(redisURL string) string {
+	o, err := queue.ParseRedisURL(redisURL)
+	if err != nil {
+		return ""
+	}
+	return strings.Join(o.Addrs, ",")
 }
 
 func askServers(ctx context.Context, q *queue.Queue) ([]queue.Server, error) {

@@ -265,7 +265,7 @@ func (w *Worker) listen(ctx context.Context) (servers, error) {
 	var s servers
 	var err error
 	if s.admin, err = w.open(ctx, w.cfg.AdminListen, (&admin{w: w, version: BuildVersion()}).handler()); err != nil {
-		return s, fmt.Errorf("admin port: %w", err)
+		return s, fmt.Errorf("admin port (%sADMIN_LISTEN): %w", EnvPrefix, err)
 	}
 	if w.cfg.HTTPEnabled {
 		w.door = &httpDoor{
@@ -274,7 +274,7 @@ func (w *Worker) listen(ctx context.Context) (servers, error) {
 			spawn: w.httpRuns.Go,
 		}
 		if s.door, err = w.open(ctx, w.cfg.Listen, w.door.handler()); err != nil {
-			return s, errors.Join(fmt.Errorf("HTTP door: %w", err), s.admin.listener.Close())
+			return s, errors.Join(fmt.Errorf("HTTP door (%sLISTEN): %w", EnvPrefix, err), s.admin.listener.Close())
 		}
 	}
 	w.mu.Lock()

@@ -88,7 +88,11 @@ func (s *supervisor) once(ctx context.Context) Reason {
 		return ""
 	}
 	p.terminate(s.pool.cfg.KillDelay)
-	s.log.Warn("extractor ended", slog.String("reason", string(reason)), slog.String("status", p.ended()))
+	level := slog.LevelWarn
+	if reason == ReasonCancelled { // the work was called off, and whoever did that has said why
+		level = slog.LevelInfo
+	}
+	s.log.LogAttrs(context.Background(), level, "extractor ended", slog.String("reason", string(reason)), slog.String("status", p.ended()))
 	return reason
 }
 
