@@ -153,7 +153,7 @@ func (c *Client) tries(ctx context.Context, k call) error {
 		}
 		c.log.DebugContext(ctx, "control plane request is tried again", slog.String("operation", k.operation),
 			slog.String("analysis_id", k.analysisID), slog.Int("status", failure.err.Status),
-			slog.String("kind", string(failure.err.Kind)), slog.Duration("wait", wait))
+			slog.String("kind", string(failure.err.Kind)), slog.Int64("wait_ms", wait.Milliseconds()))
 		if !sleep(ctx, wait) {
 			return c.stoppedCall(ctx, k)
 		}

@@ -98,7 +98,7 @@ func (r report) run(parent context.Context) (ReportOutcome, error) {
 			return "", fmt.Errorf("report: %w", r.unreachable(n+1, answer))
 		}
 		r.c.log.InfoContext(ctx, "the result is posted again", slog.String("webhook_id", r.id), slog.Int("try", n+1),
-			slog.String("what", answer.what), slog.Duration("wait", wait))
+			slog.String("what", answer.what), slog.Int64("wait_ms", wait.Milliseconds()))
 		if !sleep(ctx, wait) {
 			return "", stopped(parent, "report")
 		}

@@ -136,6 +136,6 @@ func (c *Client) observeClock(response *http.Response) {
 	skew := time.Until(at).Seconds()
 	c.observer.ClockSkew(skew)
 	if math.Abs(skew) > webhook.Tolerance.Seconds()/2 {
-		c.log.Warn("the control plane's clock is far from this one: signatures will be refused", slog.Float64("skew_seconds", math.Round(skew)))
+		c.log.Warn("the control plane's clock is far from this one: signatures will be refused", slog.Int64("skew_ms", int64(math.Round(1000*skew))))
 	}
 }

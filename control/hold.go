@@ -72,7 +72,7 @@ func hold(ctx context.Context, f *os.File, log *slog.Logger) error {
 		if !told {
 			told = true
 			log.WarnContext(ctx, "database is in use by another control plane: this one waits for its end, since SQLite is for one",
-				slog.String("process", other), slog.Duration("at_most", holdPatience))
+				slog.String("process", other), slog.Int64("at_most_ms", holdPatience.Milliseconds()))
 		}
 		select {
 		case <-poll.C:

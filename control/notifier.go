@@ -84,7 +84,7 @@ func (n *notifier) deliver(ctx context.Context, e store.OutboxEntry) error {
 	}
 	if age := n.now().Sub(e.CreatedAt); age > noticeLife && e.Kind != store.OutboxRenotice {
 		n.tries.WithLabelValues("given_up").Inc()
-		n.log.ErrorContext(ctx, "a notice is given up", slog.String("analysis_id", e.AnalysisID), slog.Int64("round", e.Round), slog.Duration("age", age))
+		n.log.ErrorContext(ctx, "a notice is given up", slog.String("analysis_id", e.AnalysisID), slog.Int64("round", e.Round), slog.Int64("age_ms", age.Milliseconds()))
 
 		return nil
 	}

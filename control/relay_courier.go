@@ -215,7 +215,7 @@ func (c *courier) entry(ctx context.Context, e store.OutboxEntry) end {
 		}
 	}
 	c.log.Log(ctx, level, "outbox entry is tried again", slog.String("analysis_id", e.AnalysisID), slog.String("kind", string(e.Kind)),
-		slog.Int("tries", e.Tries+1), slog.Duration("pause", pause), slog.Any("error", err))
+		slog.Int("tries", e.Tries+1), slog.Int64("pause_ms", pause.Milliseconds()), slog.Any("error", err))
 	if err := c.store.OutboxFailed(ctx, e, pause); err != nil && ctx.Err() == nil {
 		c.log.ErrorContext(ctx, "outbox can't be written", slog.Any("error", err))
 	}

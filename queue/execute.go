@@ -152,12 +152,12 @@ func (w *Worker) conclude(h *hold, result any, err error) Outcome {
 	}
 
 	if later, ok := errors.AsType[*DelayError](err); ok {
-		w.log.Info("job put off", slog.String("job_id", h.job.ID), slog.Duration("delay", later.Delay), slog.Any("reason", later.Err))
+		w.log.Info("job put off", slog.String("job_id", h.job.ID), slog.Int64("delay_ms", later.Delay.Milliseconds()), slog.Any("reason", later.Err))
 		return w.delay(h, later.Delay)
 	}
 
 	if limit, ok := errors.AsType[*RateLimitError](err); ok {
-		w.log.Info("job put back by a rate limit", slog.String("job_id", h.job.ID), slog.Duration("pause", limit.Pause),
+		w.log.Info("job put back by a rate limit", slog.String("job_id", h.job.ID), slog.Int64("pause_ms", limit.Pause.Milliseconds()),
 			slog.Any("reason", limit.Err))
 
 		return w.limit(h, limit.Pause)

@@ -188,7 +188,7 @@ func (s *Server) do(ctx context.Context, o order) {
 		result, err = s.job(ctx, o.job)
 	}
 	if err == nil {
-		s.Logger.Info("job done", slog.String("job", o.job.Job), slog.Duration("took", time.Since(start)))
+		s.Logger.Info("job done", slog.String("job", o.job.Job), slog.Int64("duration_ms", time.Since(start).Milliseconds()))
 		s.tell(result)
 		return
 	}

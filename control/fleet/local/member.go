@@ -81,7 +81,7 @@ func (m *member) run() {
 		if time.Since(begin) > restartForgiven {
 			pause = restartFirst
 		}
-		m.cfg.Log.Warn("worker ended by itself and is started again", slog.Duration("pause", pause), slog.Any("error", err))
+		m.cfg.Log.Warn("worker ended by itself and is started again", slog.Int64("pause_ms", pause.Milliseconds()), slog.Any("error", err))
 		if m.stopped(pause) {
 			return
 		}
@@ -163,7 +163,7 @@ func (m *member) watch(proc *child.Process, url string, begin time.Time) error {
 		}
 		ready = ready || (was && !answered && missed < probesMissed)
 		if ready && !was {
-			m.cfg.Log.Info("worker is ready", slog.Int("pid", proc.Pid()), slog.Int64("after_ms", time.Since(begin).Milliseconds()))
+			m.cfg.Log.Debug("worker answers that it is ready", slog.Int("pid", proc.Pid()), slog.Int64("after_ms", time.Since(begin).Milliseconds()))
 		}
 		m.set(proc.Pid(), ready)
 		timer.Reset(probeStarting)
