@@ -31,6 +31,6 @@ func jobSeen(ctx context.Context, q *queue.Queue, h store.Holder) store.JobSeen 
 
 	return store.JobSeen{
 		Starts: j.AttemptsStarted, Ends: j.AttemptsMade, Stalls: j.StalledCount,
-		Again: j.FailedReason != "" && j.AttemptsMade < j.Opts.Attempts,
+		Again: j.FailedReason != "" && j.AttemptsMade < j.Opts.Attempts, Added: j.Timestamp, Taken: j.ProcessedOn,
 	}
 }

@@ -23,6 +23,8 @@ const (
 	runIdle       = time.Minute
 	sweepBatch    = 200
 	sweepPages    = 20
+	// sweepFaults is how many runs may fail to be begun anew before a sweep leaves the rest to the next one: the database may be away.
+	sweepFaults = 5
 	// runMemory is how long finished runs are kept.
 	runMemory = 30 * 24 * time.Hour
 	// closeGrace is how long running steps may take to hear of the end.
@@ -36,8 +38,13 @@ type Pipeline struct {
 	engine  *engine
 	waiting waiting
 	doubts  *doubts
-	// swept is where the last sweep stopped.
-	swept store.Run
+	// standstills say what runs wait for.
+	standstills *standstills
+	// swept is where the last sweep stopped, hinted where the last hints did; both belong to Run's goroutine.
+	swept  store.Run
+	hinted store.DecidedRun
+	// unread and unseen are what is tried every few seconds and may fail each time.
+	unread, unseen seldom
 }
 
 // Open connects to where the steps are kept and takes up the runs that an end of the process left. Whoever calls Open calls Close.
@@ -46,7 +53,7 @@ func Open(ctx context.Context, cfg Config) (*Pipeline, error) {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 	cfg.setDefaults()
-	p := &Pipeline{cfg: cfg, log: cfg.Logger, waiting: waiting{runs: map[store.RunKey]chan struct{}{}}, doubts: newDoubts()}
+	p := &Pipeline{cfg: cfg, log: cfg.Logger, waiting: waiting{runs: map[store.RunKey]chan struct{}{}}, doubts: newDoubts(), standstills: newStandstills(cfg.Logger)}
 	var err error
 	if p.engine, err = openEngine(ctx, cfg.DatabaseURL, cfg.Takeover, cfg.Logger, p.analysis); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
@@ -108,24 +115,33 @@ func (p *Pipeline) Run(ctx context.Context) error {
 		case <-sweep.C:
 			p.Sweep(ctx)
 		case <-adopt.C:
-			if err := p.engine.adopt(ctx, p.log); err != nil && ctx.Err() == nil {
+			if err := p.engine.adopt(ctx, p.log); err != nil && ctx.Err() == nil && p.unseen.due() {
 				p.log.ErrorContext(ctx, "runs of other processes can't be looked at", slog.Any("error", err))
 			}
 		}
 	}
 }
 
-// hints tells runs what the database says.
+// hints tells runs what the database says, those that were decided first before the others. Of very many it tells some now, and goes on at
+// the next call.
 func (p *Pipeline) hints(ctx context.Context) {
 	if !p.waiting.any() {
 		return
 	}
-	keys, err := p.cfg.Store.DecidedRuns(ctx, sweepBatch)
-	if err != nil && ctx.Err() == nil {
-		p.log.ErrorContext(ctx, "decided runs can't be read", slog.Any("error", err))
-	}
-	for _, k := range keys {
-		p.waiting.hint(k)
+	for range sweepPages {
+		page, err := p.cfg.Store.DecidedRuns(ctx, p.hinted, sweepBatch)
+		if err != nil && ctx.Err() == nil && p.unread.due() {
+			p.log.ErrorContext(ctx, "decided runs can't be read", slog.Any("error", err))
+		}
+		for _, d := range page {
+			p.waiting.hint(d.RunKey)
+		}
+		if len(page) < sweepBatch {
+			p.hinted = store.DecidedRun{}
+
+			return
+		}
+		p.hinted = page[len(page)-1]
 	}
 }
 
@@ -146,10 +162,8 @@ func (p *Pipeline) orphans(ctx context.Context) error {
 			return err
 		}
 		states, err := p.engine.states(rows)
-		for _, row := range rows {
-			if err == nil {
-				err = p.renew(ctx, row, states)
-			}
+		if err == nil {
+			p.swept, err = eachRow(rows, func(row store.Run) error { return p.renew(ctx, row, states) })
 		}
 		for id, state := range states {
 			if state == dbos.WorkflowStatusPending && !p.doubts.runs(id) {
@@ -159,10 +173,25 @@ func (p *Pipeline) orphans(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.swept = rows[len(rows)-1]
 	}
 
 	return nil
+}
+
+// eachRow does something for each run, up to the one with which too much has failed, and returns the last one. A run with which it fails each
+// time keeps nobody from those that come after it.
+func eachRow(rows []store.Run, do func(store.Run) error) (store.Run, error) {
+	var errs []error
+	for _, row := range rows {
+		if err := do(row); err != nil {
+			errs = append(errs, err)
+		}
+		if len(errs) == sweepFaults {
+			return row, errors.Join(errs...)
+		}
+	}
+
+	return rows[len(rows)-1], errors.Join(errs...)
 }
 
 // renew begins a run anew if nothing of it is kept or if what is kept can't be taken up, as when its code has no place for it. The

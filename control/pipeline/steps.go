@@ -209,6 +209,7 @@ func (r *run) tries(ctx context.Context, id string, fn func() error) *Refusal {
 // persevere runs the step until the database lets it. It does not give up: the run is kept in a database too, and without one nothing
 // can be said about the round, least of all that it failed.
 func (r *run) persevere(ctx context.Context, id string, do func(context.Context) (progress, error)) (progress, error) {
+	defer r.standstills.goesOn(ctx, r, id)
 	for try := 0; ; try++ {
 		var out progress
 		err := safely(func() error {
@@ -220,8 +221,7 @@ func (r *run) persevere(ctx context.Context, id string, do func(context.Context)
 		if err == nil || ctx.Err() != nil {
 			return out, errors.Join(err, ctx.Err())
 		}
-		r.log.WarnContext(ctx, "a step of a run waits", slog.String("analysis_id", r.in.AnalysisID), slog.String("step", id),
-			slog.Int("tries", try+1), slog.Any("error", err))
+		r.standstills.waits(ctx, r, id, err)
 		pause(ctx, try)
 	}
 }

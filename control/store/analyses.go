@@ -16,7 +16,7 @@ import (
 
 const analysisColumns = `id, status, params, params_digest, clips, epoch, claim, worker_id, source, job_id, attempt, lease_until,
 	result_id, result, artifact_key, artifact_size, artifact_sha256, error_code, error_message, created_at, updated_at, settled_at, account, round,
-	job_ends, job_stalls`
+	job_ends, job_stalls, job_added, job_taken`
 
 // CreateAnalysis makes an analysis in StatusUploading.
 func (s *sqlStore) CreateAnalysis(ctx context.Context, n NewAnalysis) (Analysis, bool, error) {
@@ -139,11 +139,11 @@ func scanAnalysis(r scanner) (Analysis, error) {
 	var a Analysis
 	var art protocol.Artifact
 	var clips, params []byte
-	var lease, created, updated, settled int64
+	var lease, created, updated, settled, added, taken int64
 	err := r.Scan(&a.ID, &a.Status, &params, &a.ParamsDigest, &clips, &a.Epoch, &a.Claim,
 		&a.Holder.WorkerID, &a.Holder.Source, &a.Holder.JobID, &a.Holder.Attempt, &lease,
 		&a.ResultID, &a.Result, &art.Key, &art.Size, &art.SHA256, &a.ErrorCode, &a.ErrorMessage, &created, &updated, &settled, &a.Account, &a.Round,
-		&a.JobEnds, &a.JobStalls)
+		&a.JobEnds, &a.JobStalls, &added, &taken)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Analysis{}, ErrUnknown
 	}
@@ -158,6 +158,7 @@ func scanAnalysis(r scanner) (Analysis, error) {
 	}
 	a.Params = params
 	a.LeaseUntil, a.CreatedAt, a.UpdatedAt, a.SettledAt = fromMillis(lease), fromMillis(created), fromMillis(updated), fromMillis(settled)
+	a.JobAdded, a.JobTaken = fromMillis(added), fromMillis(taken)
 
 	return a, nil
 }

@@ -52,11 +52,12 @@ func (t *tx) grant(a Analysis, h Holder, job JobSeen, event string) (Grant, erro
 	}
 	a.Epoch++
 	a.Claim, a.Holder, a.Status = "clm_"+rand.Text(), h, StatusProcessing
-	a.JobEnds, a.JobStalls = job.at(h)
+	seen := job.at(h)
+	a.JobEnds, a.JobStalls, a.JobAdded, a.JobTaken = seen.Ends, seen.Stalls, seen.Added, seen.Taken
 	err := t.run(`UPDATE analyses SET status = 'processing', epoch = $2, claim = $3, worker_id = $4, source = $5, job_id = $6,
 		attempt = $7, lease_until = $8, updated_at = $9, settled_at = 0, result_id = '', result = NULL, error_code = '', error_message = '', round = $10,
-		job_ends = $11, job_stalls = $12 WHERE id = $1`, a.ID, a.Epoch, a.Claim, h.WorkerID, string(h.Source), h.JobID, h.Attempt, millis(a.LeaseUntil),
-		millis(t.now), a.Round, a.JobEnds, a.JobStalls)
+		job_ends = $11, job_stalls = $12, job_added = $13, job_taken = $14 WHERE id = $1`, a.ID, a.Epoch, a.Claim, h.WorkerID, string(h.Source), h.JobID, h.Attempt, millis(a.LeaseUntil),
+		millis(t.now), a.Round, a.JobEnds, a.JobStalls, millis(a.JobAdded), millis(a.JobTaken))
 	if err != nil {
 		return Grant{}, err
 	}

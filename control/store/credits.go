@@ -140,26 +140,28 @@ func (s *sqlStore) Credits(ctx context.Context, id string) ([]Credit, error) {
 // reserve takes a credit for a round. anyway takes it from an empty account too: a person wants the round.
 func (t *tx) reserve(id, account string, round int64, anyway bool) error {
 	_, _, err := t.once(roundKey(id, EffectReserve, round), []byte(account), account, func() error {
-		if err := t.debit(account, anyway); err != nil {
+		taken, err := t.debit(account, anyway)
+		if err != nil {
 			return err
 		}
 
-		return t.run(`INSERT INTO credits (analysis_id, round, account, state, reserved_at) VALUES ($1, $2, $3, 'reserved', $4)`,
-			id, round, account, millis(t.now))
+		return t.run(`INSERT INTO credits (analysis_id, round, account, state, reserved_at, taken) VALUES ($1, $2, $3, 'reserved', $4, $5)`,
+			id, round, account, millis(t.now), taken)
 	})
 
 	return err
 }
 
-// debit takes one credit from a limited account. Accounts without a limit are only read, so that nobody waits for their row.
-func (t *tx) debit(account string, anyway bool) error {
+// debit takes one credit from a limited account and returns how many it took. Accounts without a limit are only read, so that nobody waits for
+// their row.
+func (t *tx) debit(account string, anyway bool) (taken int64, err error) {
 	var left *int64
-	err := t.row(`SELECT credits FROM accounts WHERE id = $1`, account).Scan(&left)
+	err = t.row(`SELECT credits FROM accounts WHERE id = $1`, account).Scan(&left)
 	if errors.Is(err, sql.ErrNoRows) || (err == nil && left == nil) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	least := int64(1)
 	if anyway {
@@ -170,13 +172,13 @@ func (t *tx) debit(account string, anyway bool) error {
 		err = ErrNoCredit
 	}
 
-	return err
+	return rows, err
 }
 
 // settle keeps the credit of a round that delivered.
 func (t *tx) settle(id string, round int64) error {
 	_, _, err := t.once(roundKey(id, EffectSettle, round), nil, string(CreditSettled), func() error {
-		_, err := t.closeCredit(id, round, CreditSettled)
+		_, _, err := t.closeCredit(id, round, CreditSettled)
 
 		return err
 	})
@@ -184,28 +186,28 @@ func (t *tx) settle(id string, round int64) error {
 	return err
 }
 
-// refund gives the credit of a round back that came to nothing.
+// refund gives the credit of a round back that came to nothing. A round that was begun before the account had a limit took none.
 func (t *tx) refund(id string, round int64) error {
 	_, _, err := t.once(roundKey(id, EffectRefund, round), nil, string(CreditRefunded), func() error {
-		account, err := t.closeCredit(id, round, CreditRefunded)
-		if err != nil || account == "" {
+		account, taken, err := t.closeCredit(id, round, CreditRefunded)
+		if err != nil || taken == 0 {
 			return err
 		}
 
-		return t.run(`UPDATE accounts SET credits = credits + 1, updated_at = $2 WHERE id = $1 AND credits IS NOT NULL`, account, millis(t.now))
+		return t.run(`UPDATE accounts SET credits = credits + $3, updated_at = $2 WHERE id = $1 AND credits IS NOT NULL`, account, millis(t.now), taken)
 	})
 
 	return err
 }
 
-// closeCredit ends a reservation and returns whose it was; "" where there is none that is open, as for analyses from before credits.
-func (t *tx) closeCredit(id string, round int64, state CreditState) (string, error) {
-	var account string
-	err := t.row(`UPDATE credits SET state = $3, closed_at = $4 WHERE analysis_id = $1 AND round = $2 AND `+creditOpen+` RETURNING account`,
-		id, round, string(state), millis(t.now)).Scan(&account)
+// closeCredit ends a reservation and returns whose it was and how much it took; nothing where there is none that is open, as for analyses from
+// before credits.
+func (t *tx) closeCredit(id string, round int64, state CreditState) (account string, taken int64, err error) {
+	err = t.row(`UPDATE credits SET state = $3, closed_at = $4 WHERE analysis_id = $1 AND round = $2 AND `+creditOpen+` RETURNING account, taken`,
+		id, round, string(state), millis(t.now)).Scan(&account, &taken)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
+		return "", 0, nil
 	}
 
-	return account, err
+	return account, taken, err
 }

@@ -7,7 +7,8 @@ import "time"
 //	state of the analysis        who asks                                       answer
 //	uploading                    anyone                                         ErrNotSubmitted
 //	delivered, cancelled         anyone                                         *GoneError
-//	failed                       the job that failed, retried by a person       reopened
+//	failed                       the job that failed, retried by a person,      reopened
+//	                             whether its starts count on or from 0
 //	failed                       that job, come again by itself                 *GoneError
 //	failed                       anyone else                                    *GoneError
 //	held                         the same holder                                "" (same claim, same epoch)
@@ -39,15 +40,17 @@ func decide(a *Analysis, h Holder, job JobSeen, now time.Time) (string, error) {
 	return EventRedeemed, nil
 }
 
-// decideFailed tells a retry by a person from a job that comes again because the queue never heard of the failure.
+// decideFailed tells a retry by a person from a job that comes again because the queue never heard of the failure, and from the start that
+// failed, which may ask again.
 func decideFailed(a *Analysis, h Holder, job JobSeen) (string, error) {
-	later := a.Holder.sameJob(h) && h.Attempt > a.Holder.Attempt
+	later := h.Attempt > a.Holder.Attempt
 	switch {
+	case !a.Holder.sameJob(h), !later && a.JobTaken.IsZero():
 	case later && !asksQueue:
 		return EventReopened, nil
-	case later && job.Err != nil:
+	case job.Err != nil:
 		return "", ErrUnseen
-	case later && retriedByPerson(a, h, job):
+	case later && retriedByPerson(a, h, job), !later && startedAnew(a, h, job):
 		return EventReopened, nil
 	}
 
@@ -58,12 +61,19 @@ func decideFailed(a *Analysis, h Holder, job JobSeen) (string, error) {
 const unseen = -1
 
 // at is what is kept of a job for the start that redeems: nothing if the queue speaks of another start.
-func (j JobSeen) at(h Holder) (ends, stalls int) {
+func (j JobSeen) at(h Holder) JobSeen {
 	if j.Starts == 0 || j.Starts != h.Attempt {
-		return unseen, unseen
+		return JobSeen{Ends: unseen, Stalls: unseen}
 	}
 
-	return j.Ends, j.Stalls
+	return j
+}
+
+// startedAnew tells whether the queue counts the starts of the job that failed from 0 again, which only a retry by a person does: its newest
+// start has no higher number than the one that failed, and is another one, since it took the job at another time. A job that was removed and
+// added anew counts from 0 as well. It is another job of the same name: whoever adds it may only repeat what they said before.
+func startedAnew(a *Analysis, h Holder, job JobSeen) bool {
+	return job.Starts == h.Attempt && job.Added.Equal(a.JobAdded) && !job.Taken.IsZero() && !job.Taken.Equal(a.JobTaken)
 }
 
 // retriedByPerson compares what the queue says of the job at a later start with what it said at the start that failed.

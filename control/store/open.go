@@ -120,8 +120,8 @@ func openSQLite(ctx context.Context, databaseURL string, o Options) (*sqlStore, 
 	reader.SetMaxOpenConns(o.MaxConns)
 
 	return &sqlStore{
-		together: newTogether(1), statements: &statements{ready: map[string]*sql.Stmt{}, wanted: map[string]bool{}},
-		writer: writer, reader: reader, now: o.Now, sizeOf: sqliteSize, transient: sqliteTransient,
+		together: newTogether(), statements: &statements{ready: map[string]*sql.Stmt{}, wanted: map[string]bool{}},
+		writer: writer, reader: reader, now: o.Now, sizeOf: sqliteSize(), transient: sqliteTransient,
 	}, nil
 }
 
@@ -165,7 +165,7 @@ func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore
 
 	return &sqlStore{
 		writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", byBytes: ` COLLATE "C"`,
-		sizeOf: postgresSize, transient: postgresTransient,
+		sizeOf: postgresSize(), transient: postgresTransient,
 	}, nil
 }
 

@@ -75,6 +75,7 @@ func TestPagePlansPostgres(t *testing.T) {
 		"timeline":      {"events_analysis", `SELECT * FROM events WHERE analysis_id = $1 ORDER BY id DESC LIMIT 9`, []any{"an_00000001"}},
 		"demand":        {"analyses_", demandQuery, []any{5}},
 		"open runs":     {"runs_open", `SELECT * FROM runs WHERE ended_at = 0 AND updated_at < $1 ORDER BY updated_at, analysis_id, round LIMIT 9`, []any{5}},
+		"decided runs":  {"runs_decided", decidedQuery, []any{5, "an_00000001", 0, 9}},
 	} {
 		plan, err := explainPostgres(t.Context(), s, c.query, c.args...)
 		if err != nil {

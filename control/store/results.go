@@ -27,7 +27,7 @@ func (s *sqlStore) RecordResult(ctx context.Context, p ResultPost) (Verdict, err
 
 		return v, err
 	}
-	err := s.writeTogether(ctx, op, p.WebhookID, record)
+	err := s.writeTogether(ctx, op, record)
 
 	return v, err
 }

@@ -101,6 +101,14 @@ type RunKey struct {
 	Round      int64
 }
 
+// DecidedRun is a run whose round was decided, and when.
+type DecidedRun struct {
+	RunKey
+
+	// At is zero where a former version decided.
+	At time.Time
+}
+
 // Runs is what the durable pipeline reads and writes. Each write happens once, however often it is asked for.
 type Runs interface {
 	// Run reads a run, or ErrUnknown.
@@ -119,8 +127,9 @@ type Runs interface {
 	FailRun(ctx context.Context, k RunKey, code protocol.Code, message string) (Run, error)
 	// OutboxOf tells whether the outbox has an entry of one of these kinds for the analysis.
 	OutboxOf(ctx context.Context, id string, kinds ...OutboxKind) (bool, error)
-	// DecidedRuns lists runs whose round was decided and which have not ended, at most limit.
-	DecidedRuns(ctx context.Context, limit int) ([]RunKey, error)
+	// DecidedRuns lists runs whose round was decided and which have not ended, in the order of the decisions, at most limit, from the one after
+	// the given run on; the zero run is before all.
+	DecidedRuns(ctx context.Context, after DecidedRun, limit int) ([]DecidedRun, error)
 	// OpenRuns lists runs that have not ended and not moved since the given time, oldest first, at most limit, from the one after the given
 	// run on; the zero run is before all.
 	OpenRuns(ctx context.Context, before time.Time, after Run, limit int) ([]Run, error)
@@ -186,17 +195,23 @@ func (s *sqlStore) runs(ctx context.Context, query string, args ...any) ([]Run, 
 	return all, nil
 }
 
+// decidedQuery finds its page by an index, in its order.
+const decidedQuery = `SELECT analysis_id, round, decided_at FROM runs WHERE ended_at = 0 AND outcome <> ''
+	AND (decided_at, analysis_id, round) > ($1, $2, $3) ORDER BY decided_at, analysis_id, round LIMIT $4`
+
 // DecidedRuns lists runs that have something to do.
-func (s *sqlStore) DecidedRuns(ctx context.Context, limit int) ([]RunKey, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT analysis_id, round FROM runs WHERE ended_at = 0 AND outcome <> '' LIMIT $1`, limit)
+func (s *sqlStore) DecidedRuns(ctx context.Context, after DecidedRun, limit int) ([]DecidedRun, error) {
+	rows, err := s.reader.QueryContext(ctx, decidedQuery, millis(after.At), after.AnalysisID, after.Round, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list decided runs: %w", err)
 	}
-	all, err := scanAll(rows, func(r scanner) (RunKey, error) {
-		var k RunKey
-		err := r.Scan(&k.AnalysisID, &k.Round)
+	all, err := scanAll(rows, func(r scanner) (DecidedRun, error) {
+		var d DecidedRun
+		var at int64
+		err := r.Scan(&d.AnalysisID, &d.Round, &at)
+		d.At = fromMillis(at)
 
-		return k, err
+		return d, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list decided runs: %w", err)
@@ -234,8 +249,11 @@ func (s *sqlStore) OutboxOf(ctx context.Context, id string, kinds ...OutboxKind)
 	for _, kind := range kinds {
 		var n int
 		err := s.reader.QueryRowContext(ctx, `SELECT count(*) FROM outbox WHERE analysis_id = $1 AND kind = $2`, id, string(kind)).Scan(&n)
-		if err != nil || n > 0 {
-			return n > 0, err
+		if err != nil {
+			return false, fmt.Errorf("look into the outbox: %w", err)
+		}
+		if n > 0 {
+			return true, nil
 		}
 	}
 
@@ -406,7 +424,7 @@ func (t *tx) hadRun(id string) (bool, error) {
 
 // decideRun tells the run of a round how it was decided, and tells whether there is one.
 func (t *tx) decideRun(id string, round int64, outcome Status) (bool, error) {
-	rows, err := t.exec(`UPDATE runs SET outcome = $3 WHERE analysis_id = $1 AND round = $2`, id, round, string(outcome))
+	rows, err := t.exec(`UPDATE runs SET outcome = $3, decided_at = $4 WHERE analysis_id = $1 AND round = $2`, id, round, string(outcome), millis(t.now))
 
 	return rows == 1, err
 }

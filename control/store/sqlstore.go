@@ -20,7 +20,7 @@ type sqlStore struct {
 	forUpdate string
 	// byBytes makes a comparison of texts one of bytes.
 	byBytes   string
-	sizeOf    string
+	sizeOf    sizing
 	transient func(error) bool
 	counts    ledgerCounts
 	// together is nil for Postgres, which writes the commits of several connections at once by itself; there, longer transactions only
@@ -69,22 +69,19 @@ func (s *sqlStore) write(ctx context.Context, op string, fn func(t *tx) error) e
 
 func (s *sqlStore) writeOnce(ctx context.Context, fn func(t *tx) error) error {
 	if s.statements != nil {
-		if err := s.statements.prepare(ctx, s.writer); err != nil {
-			return err
-		}
+		s.statements.prepare(ctx, s.writer)
 	}
 	t, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
+	// After a commit it does nothing, and its error says nothing that fn's does not say better. Deferred, because fn may panic: a transaction
+	// that stayed open would keep the rows, in SQLite the one connection that writes, from everybody until the process ends.
+	defer func() { _ = t.Rollback() }()
 	in := &tx{Tx: t, ctx: ctx, now: s.now(), forUpdate: s.forUpdate, prepared: s.statements}
 	if err := fn(in); err != nil {
-		// The error of the rollback says nothing that fn's error does not say better.
-		_ = t.Rollback()
-
 		return err
 	}
-
 	if err := t.Commit(); err != nil {
 		return err
 	}

@@ -1,10 +1,11 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -20,10 +21,11 @@ const (
 )
 
 // together lets writes that come at the same time share transactions. Each still happens as a whole or not at all: if one of them fails,
-// none is kept, and each is done again by itself.
+// none is kept, and each is done again by itself. What one of them does wrong is its own: its error and its panic are its caller's.
 type together struct {
-	// lanes are the shared transactions that may run at once; whoever has one works for all that wait.
-	lanes chan struct{}
+	// lane is held by whoever writes for all that wait: one transaction at a time, in the order in which the writes came. There is one writer
+	// in SQLite, so that no two of these transactions can wait for each other's rows.
+	lane chan struct{}
 
 	mu      sync.Mutex
 	waiting []*member
@@ -32,12 +34,20 @@ type together struct {
 // member is a write that waits.
 type member struct {
 	ctx  context.Context //nolint:containedctx // of a call that is waiting for the end
-	key  string
 	fn   func(*tx) error
 	done chan error
 }
 
-func newTogether(lanes int) *together { return &together{lanes: make(chan struct{}, lanes)} }
+// panicError is a panic of a member's function, on its way to the member's own goroutine.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+// Error tells the panic and where it was.
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+func newTogether() *together { return &together{lane: make(chan struct{}, 1)} }
 
 func (g *together) add(m *member) {
 	g.mu.Lock()
@@ -52,37 +62,46 @@ func (g *together) take() []*member {
 	n := min(len(g.waiting), togetherMost)
 	batch := g.waiting[:n:n]
 	g.waiting = g.waiting[n:]
-	// Transactions that take their rows in the same order do not wait for each other in a circle.
-	slices.SortStableFunc(batch, func(a, b *member) int { return cmp.Compare(a.key, b.key) })
 
 	return batch
 }
 
-// writeTogether is write for what comes often; key names the rows that fn is going to lock. Its caller may cancel until its turn has come;
-// after that it hears the outcome.
-func (s *sqlStore) writeTogether(ctx context.Context, op, key string, fn func(t *tx) error) error {
+// writeTogether is write for what comes often. Its caller may cancel until its turn has come; after that it hears the outcome.
+func (s *sqlStore) writeTogether(ctx context.Context, op string, fn func(t *tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	m := &member{ctx: ctx, key: key, fn: fn, done: make(chan error, 1)}
+	m := &member{ctx: ctx, fn: fn, done: make(chan error, 1)}
 	s.together.add(m)
 	for {
 		select {
 		case err := <-m.done:
+			if broken, ok := errors.AsType[*panicError](err); ok {
+				panic(broken)
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", op, err)
 			}
 
 			return nil
-		case s.together.lanes <- struct{}{}:
+		case s.together.lane <- struct{}{}:
 			s.writeBatch(s.together.take())
-			<-s.together.lanes
+			<-s.together.lane
 		}
 	}
 }
 
-// writeBatch carries out the writes and answers each.
+// writeBatch carries out the writes and answers each. No function of a member is called but where its panic is caught: the others wait for
+// their answers.
 func (s *sqlStore) writeBatch(batch []*member) {
+	batch = slices.DeleteFunc(batch, func(m *member) bool {
+		err := m.ctx.Err() // it has not begun: who does not want it any more costs the others nothing
+		if err != nil {
+			m.done <- err
+		}
+
+		return err != nil
+	})
 	if len(batch) == 0 {
 		return
 	}
@@ -90,10 +109,7 @@ func (s *sqlStore) writeBatch(batch []*member) {
 	defer cancel()
 	err := s.writeOnce(ctx, func(t *tx) error {
 		for _, m := range batch {
-			if m.ctx.Err() != nil {
-				return m.ctx.Err()
-			}
-			if err := m.fn(t); err != nil {
+			if err := m.write(t); err != nil {
 				return err
 			}
 		}
@@ -106,8 +122,19 @@ func (s *sqlStore) writeBatch(batch []*member) {
 
 			continue
 		}
-		m.done <- s.writeAgain(m.ctx, m.fn)
+		m.done <- s.writeAgain(m.ctx, m.write)
 	}
+}
+
+// write calls the member's function and turns a panic into an error, which undoes the transaction.
+func (m *member) write(t *tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{value: p, stack: debug.Stack()}
+		}
+	}()
+
+	return m.fn(t)
 }
 
 // writeAgain is write without the operation's name.
@@ -122,7 +149,8 @@ func (s *sqlStore) writeAgain(ctx context.Context, fn func(t *tx) error) error {
 	return err
 }
 
-// statements are those that a database keeps ready. Only SQLite needs it: the driver of Postgres does so by itself.
+// statements are those that a database keeps ready. Only SQLite needs it: the driver of Postgres does so by itself. A statement is the
+// database's, not the connection's: on a new connection it is prepared again where it is used.
 type statements struct {
 	mu    sync.Mutex
 	ready map[string]*sql.Stmt
@@ -130,20 +158,20 @@ type statements struct {
 	wanted map[string]bool
 }
 
-// prepare makes ready what was asked for before. It must not be called within a transaction: there is one connection.
-func (p *statements) prepare(ctx context.Context, db *sql.DB) error {
+// prepare makes ready what was asked for before. It must not be called within a transaction: there is one connection. What can't be prepared
+// now is wanted again, and meanwhile sent as text: that the connection is away, or the caller has gone, is for the transaction to say.
+func (p *statements) prepare(ctx context.Context, db *sql.DB) {
 	for _, query := range p.take() {
 		// Not under the lock: the connection may be in a transaction that asks for a statement.
 		s, err := db.PrepareContext(ctx, query) //nolint:sqlclosecheck // close does
-		if err != nil {
-			return err
-		}
 		p.mu.Lock()
-		p.ready[query] = s
+		if err == nil {
+			p.ready[query] = s
+		} else {
+			p.wanted[query] = false
+		}
 		p.mu.Unlock()
 	}
-
-	return nil
 }
 
 // take returns the texts that are wanted; each is given out once.

@@ -56,6 +56,8 @@ type JobSeen struct {
 	Ends, Stalls int
 	// Again: its last attempt failed with attempts left, so that the queue itself starts it again. A retry by a person takes that away.
 	Again bool
+	// Added is when the job was added, Taken when its newest start took it, both by the queue's clocks; zero if the queue does not say.
+	Added, Taken time.Time
 }
 
 // sameJob tells whether both are starts of one job of one door.
@@ -76,8 +78,10 @@ type Analysis struct {
 	Epoch  int64
 	Claim  string
 	Holder Holder
-	// JobEnds and JobStalls are what the queue said of the holder's job when it redeemed, or -1: see JobSeen.
+	// JobEnds and JobStalls are what the queue said of the holder's job when it redeemed, or -1; JobAdded and JobTaken as well, or zero: see
+	// JobSeen.
 	JobEnds, JobStalls int
+	JobAdded, JobTaken time.Time
 	// LeaseUntil is the end of the lease; zero when the claim is not held.
 	LeaseUntil time.Time
 	// ResultID is the webhook id of the result that counts, Result its exact bytes, Artifact what it names.

@@ -24,6 +24,7 @@ func TestQueryPlans(t *testing.T) {
 		"PRIMARY KEY (entry": `SELECT outcome FROM ledger WHERE entry_key >= 'a/' AND entry_key < 'a0' ORDER BY entry_key LIMIT 9`,
 		"analyses_status":    `SELECT id FROM analyses WHERE status = 'uploading' AND created_at < 1 ORDER BY created_at LIMIT 9`,
 		"credits_account":    `SELECT state, count(*) FROM credits WHERE account = 'a' GROUP BY state`,
+		"runs_decided":       `SELECT analysis_id, round, decided_at FROM runs WHERE ended_at = 0 AND outcome <> '' AND (decided_at, analysis_id, round) > (1, 'a', 0) ORDER BY decided_at, analysis_id, round LIMIT 9`,
 		"events_analysis":    `SELECT * FROM events WHERE analysis_id = 'a' ORDER BY id DESC LIMIT 9`,
 	} {
 		plan := explain(t, s, query)

@@ -181,6 +181,56 @@ func testRedeemOfFailed(t *testing.T, b *Bundle) {
 	}
 }
 
+// testRedeemOfStartedAnew: a retry may have the queue count the starts from 0. The start that failed, which was the third and asks again, is not
+// taken for one, nor is another job of the same name.
+func testRedeemOfStartedAnew(t *testing.T, b *Bundle) {
+	moments := []time.Time{}
+	for i := range 4 {
+		moments = append(moments, time.Date(2026, 11, 30, 11, 0, i, 0, time.UTC))
+	}
+	atFailure := store.JobSeen{Starts: 3, Ends: 1, Stalls: 1, Added: moments[0], Taken: moments[1]}
+	for i, c := range []struct {
+		name     string
+		at, then store.JobSeen
+		attempt  int
+		reopened bool
+	}{
+		{"retried, starts from 0", atFailure, store.JobSeen{Starts: 1, Ends: 2, Stalls: 1, Added: moments[0], Taken: moments[2]}, 1, true},
+		{"retried, starts and ends from 0", atFailure, store.JobSeen{Starts: 1, Stalls: 1, Added: moments[0], Taken: moments[2]}, 1, true},
+		{"retried, as many starts again", atFailure, store.JobSeen{Starts: 3, Ends: 4, Stalls: 1, Added: moments[0], Taken: moments[2]}, 3, true},
+		{"the start that failed", atFailure, atFailure, 3, false},
+		{"an earlier start, late", atFailure, atFailure, 2, false},
+		{"retried, and the start that failed is late", atFailure, store.JobSeen{Starts: 1, Ends: 2, Added: moments[0], Taken: moments[2]}, 3, false},
+		{"removed and added anew", atFailure, store.JobSeen{Starts: 1, Added: moments[2], Taken: moments[3]}, 1, false},
+		{"a job that the queue does not know", atFailure, store.JobSeen{}, 1, false},
+		{"nothing said of when it was taken", atFailure, store.JobSeen{Starts: 1, Added: moments[0]}, 1, false},
+		{"nothing known of the start that failed", store.JobSeen{}, store.JobSeen{Starts: 1, Added: moments[0], Taken: moments[2]}, 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := fmt.Sprintf("an_%d", i)
+			b.Queued(t, id)
+			g, err := b.Redeem(b.ctx, id, QueueHolder("w1", id, 3), c.at, Lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.MustRecord(t, Failed(LeaseOf(g)), store.DecisionAccepted)
+			again := QueueHolder("w2", id, c.attempt)
+			if _, err := b.Redeem(b.ctx, id, again, store.JobSeen{Err: errors.New("no Redis")}, Lease); errors.Is(err, store.ErrUnseen) != (c.at.Starts > 0) {
+				t.Errorf("the queue can't be asked: %v", err)
+			}
+			_, err = b.Redeem(b.ctx, id, again, c.then, Lease)
+			gone, isGone := errors.AsType[*store.GoneError](err)
+			if c.reopened != (err == nil) || !c.reopened && (!isGone || gone.Status != store.StatusFailed) {
+				t.Fatalf("%v, want it reopened: %v", err, c.reopened)
+			}
+			credits, err := b.Credits(b.ctx, id)
+			if err != nil || (len(credits) == 2) != c.reopened {
+				t.Errorf("%+v, %v", credits, err)
+			}
+		})
+	}
+}
+
 func testRenew(t *testing.T, b *Bundle) {
 	b.Queued(t, "an_1")
 	l := LeaseOf(b.MustRedeem(t, "an_1", QueueHolder("w1", "an_1", 1)))

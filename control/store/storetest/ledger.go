@@ -74,6 +74,25 @@ func testCredits(t *testing.T, b *Bundle) {
 	b.wantAccount(t, "team", 1, 1, 0, 1)
 }
 
+// testCreditsLimitedLater: what an account spent before it had a limit is not given back to it as a credit that it never had.
+func testCreditsLimitedLater(t *testing.T, b *Bundle) {
+	create := func(id string) {
+		t.Helper()
+		if _, _, err := b.CreateAnalysis(b.ctx, paying(id, "team")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("an_1")
+	b.grant(t, "team", "order-1", 2, true)
+	create("an_2")
+	for _, id := range []string{"an_1", "an_2"} {
+		if _, err := b.Cancel(b.ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.wantAccount(t, "team", 2, 0, 0, 2)
+}
+
 // testCreditRounds: a failure gives the credit back, a retry by a person takes another, a delivery keeps it; nothing that comes
 // late changes it.
 func testCreditRounds(t *testing.T, b *Bundle) {

@@ -82,8 +82,8 @@ func testRun(t *testing.T, b *Bundle) {
 	if got := b.count(t, store.OutboxNotice); got != 0 {
 		t.Fatalf("%d notices before the run is through", got)
 	}
-	if keys, err := b.DecidedRuns(b.ctx, 10); err != nil || !slices.Equal(keys, []store.RunKey{k}) {
-		t.Fatalf("decided: %v, %v", keys, err)
+	if all, err := b.DecidedRuns(b.ctx, store.DecidedRun{}, 10); err != nil || !slices.Equal(all, []store.DecidedRun{{RunKey: k, At: b.Clock.Now()}}) {
+		t.Fatalf("decided: %v, %v", all, err)
 	}
 	if r, err := b.RetryRun(b.ctx, k, 2); err != nil || r.Retries != 1 || r.Outcome != store.StatusDelivered {
 		t.Fatalf("a retry of what was decided: %+v, %v", r, err)
@@ -154,6 +154,52 @@ func testRunRounds(t *testing.T, b *Bundle) {
 	}
 	if open, err := b.OpenRuns(b.ctx, b.Clock.Now().Add(time.Hour), store.Run{}, 10); err != nil || len(open) != 0 {
 		t.Fatalf("still open: %+v, %v", open, err)
+	}
+}
+
+// testDecidedRuns: those that were decided first come first, page by page, whatever their names.
+func testDecidedRuns(t *testing.T, b *Bundle) {
+	const runs = 7
+	var want []string
+	for i := range runs {
+		id := fmt.Sprintf("an_%d", runs-i)
+		b.Running(t, id, store.RunFollowed)
+		want = append(want, id)
+	}
+	for i, id := range want {
+		if i%3 != 0 { // some are decided in the same moment
+			b.Clock.Advance(time.Second)
+		}
+		if _, err := b.Cancel(b.ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want[2], want[3] = want[3], want[2] // then their names decide
+	want[5], want[6] = want[6], want[5]
+	var got []string
+	after := store.DecidedRun{}
+	for {
+		page, err := b.DecidedRuns(b.ctx, after, 2)
+		if err != nil || len(page) > 2 {
+			t.Fatal(page, err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, d := range page {
+			got = append(got, d.AnalysisID)
+		}
+		after = page[len(page)-1]
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	ended := store.RunKey{AnalysisID: want[0]}
+	if _, err := b.NotifyRun(b.ctx, ended); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := b.DecidedRuns(b.ctx, store.DecidedRun{}, 1); err != nil || len(page) != 1 || page[0].AnalysisID != want[1] {
+		t.Errorf("after the end of %s: %+v, %v", ended.AnalysisID, page, err)
 	}
 }
 
