@@ -3,8 +3,10 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +20,8 @@ const (
 	outboxRenew = 1500 * time.Millisecond
 	// outboxGrace bounds the giving back of entries at the end.
 	outboxGrace = 2 * time.Second
+	// unreadAgain is how often an outbox that stays unreadable is said to be so.
+	unreadAgain = time.Minute
 	// probeMost bounds the pause between two tries while everything fails.
 	probeMost = 2 * time.Second
 )
@@ -62,6 +66,8 @@ type roster struct {
 	failures int
 	probing  bool
 	hold     time.Time
+	// unread is when the log was told last that the outbox can't be read, or zero while it can.
+	unread time.Time
 }
 
 // ended is how the carrying out of an entry ended.
@@ -121,8 +127,11 @@ func (c *courier) pass(ctx context.Context, r *roster, flights *sync.WaitGroup) 
 		return false
 	}
 	entries, err := c.store.ClaimOutbox(ctx, store.OutboxClaim{Owner: c.owner, Kinds: []store.OutboxKind{c.kind}, Limit: limit, Lease: outboxLease, Fresh: fresh})
-	if err != nil && ctx.Err() == nil {
-		c.log.ErrorContext(ctx, "outbox can't be read", slog.Any("error", err))
+	if err == nil {
+		r.unread = time.Time{}
+	} else if ctx.Err() == nil && time.Since(r.unread) >= unreadAgain { // a look each second or two, of each courier
+		r.unread = time.Now()
+		c.log.ErrorContext(ctx, "outbox can't be read", slog.String("kind", string(c.kind)), slog.Any("error", err))
 	}
 	begun := 0
 	for _, e := range entries {
@@ -195,7 +204,7 @@ func (e *laterError) Error() string { return e.why }
 
 // entry carries out one intent. The entry goes only afterwards: an end in between repeats the intent, which is harmless.
 func (c *courier) entry(ctx context.Context, e store.OutboxEntry) end {
-	err := c.carry(ctx, e)
+	err := c.carried(ctx, e)
 	if err == nil {
 		c.point(string(e.Kind) + ":carried")
 		err = c.store.OutboxDone(ctx, e)
@@ -221,6 +230,18 @@ func (c *courier) entry(ctx context.Context, e store.OutboxEntry) end {
 	}
 
 	return kind
+}
+
+// carried carries out the intent and turns a panic into an error: an entry that brings one about each time would otherwise end each process that
+// takes it on, and with it all other work.
+func (c *courier) carried(ctx context.Context, e store.OutboxEntry) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+
+	return c.carry(ctx, e)
 }
 
 // renew keeps the claims. One that is over is another's work then, which is harmless.

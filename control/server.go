@@ -161,7 +161,7 @@ func (s *Server) wakeRelay() {
 // assemble makes the parts that need nothing from outside.
 func (s *Server) assemble(queued *dispatcher) {
 	door := newDoor(s.store, &s.cfg, queued.dispatch, s.log)
-	s.recaller = &recaller{store: s.store, queue: s.queue, hints: s.hints, door: door, ids: make(chan string, recallBacklog), log: s.log}
+	s.recaller = newRecaller(s.store, s.queue, s.hints, door, s.log)
 	s.relay = newRelay(s.store, destinations{
 		queue: queued, door: door, notifier: newNotifier(&s.cfg, s.metrics.notices, s.log), runs: s.runs,
 	}, &s.cfg, s.log)
