@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/posefleet/posefleet/control/store"
 	"github.com/posefleet/posefleet/control/study"
+	"github.com/posefleet/posefleet/control/study/rig"
 )
 
 // ledgerCmd is "posefleet ledger …".
@@ -18,26 +18,37 @@ type ledgerCmd struct {
 
 // ledgerStudyCmd is "posefleet ledger study".
 type ledgerStudyCmd struct {
-	JSON     bool   `help:"For scripts."`
-	Measure  bool   `xor:"source" help:"Let the same days happen to the real ledger too, in a SQLite file that is removed afterwards."`
-	Postgres string `placeholder:"URL" help:"With --measure: and in this empty Postgres database (postgres://…), which keeps the rows."`
-	From     string `placeholder:"FILE" xor:"source" help:"Show days that were measured before: what --json wrote, or measured.json of --plots."`
-	Plots    string `placeholder:"DIR" help:"With --measure or --from: write plots of them there (SVG), and the figures (measured.json)."`
+	JSON        bool   `help:"For scripts."`
+	Measure     bool   `help:"Let the same days happen to the real ledger too, in SQLite files that are removed afterwards."`
+	Real        bool   `help:"Let the repeats arise for real: replies cut off, Redis failing over, workers lost. Needs redis-server; takes some minutes."`
+	Shipments   int    `default:"1250" help:"With --real: the size of the day."`
+	RedisServer string `placeholder:"FILE" help:"With --real: the program redis-server, if it is not on the PATH."`
+	Postgres    string `placeholder:"URL" help:"With --measure or --real: and in this Postgres database (postgres://…), in schemas that are removed afterwards."`
+	From        string `placeholder:"FILE" help:"Show days that were measured before: what --json wrote, or measured.json of --plots."`
+	Plots       string `placeholder:"DIR" help:"With --measure, --real or --from: write plots of them there (SVG), and the figures (measured.json)."`
+}
+
+// check tells what of the flags does not fit together.
+func (c *ledgerStudyCmd) check() error {
+	measures := c.Measure || c.Real
+	switch {
+	case measures && c.From != "":
+		return &usageError{err: errors.New("--from shows what was measured before: not with --measure or --real")}
+	case c.Plots != "" && !measures && c.From == "":
+		return &usageError{err: errors.New("--plots needs --measure, --real or --from")}
+	case c.Shipments < 1:
+		return &usageError{err: errors.New("--shipments must be at least 1")}
+	}
+
+	return nil
 }
 
 // Run prints the study.
 func (c *ledgerStudyCmd) Run(h *host) error {
-	if c.Plots != "" && !c.Measure && c.From == "" {
-		return &usageError{err: errors.New("--plots needs --measure or --from")}
+	if err := c.check(); err != nil {
+		return err
 	}
-	out := study.Document{Report: study.New()}
-	var err error
-	switch {
-	case c.Measure:
-		out.Measured, err = c.measure(h.ctx)
-	case c.From != "":
-		out.Measured, err = study.ReadMeasured(c.From)
-	}
+	out, err := c.document(h.ctx)
 	if err == nil && c.Plots != "" {
 		err = out.WritePlots(c.Plots)
 	}
@@ -48,41 +59,47 @@ func (c *ledgerStudyCmd) Run(h *host) error {
 		e := json.NewEncoder(h.stdout)
 		e.SetIndent("", "  ")
 
-		return e.Encode(out)
+		return errors.Join(e.Encode(out), checkReal(out))
 	}
-	if err := out.Write(h.stdout); err != nil || out.Measured == nil {
+	if err := out.Write(h.stdout); err != nil {
 		return err
 	}
 
-	return study.WriteMeasured(h.stdout, out.Measured)
+	return errors.Join(out.WriteMeasured(h.stdout), checkReal(out))
 }
 
-// measure lets each day happen to each database, each time under another name, so that a database that is kept can hold them all.
-func (c *ledgerStudyCmd) measure(ctx context.Context) (map[string][]study.Measured, error) {
-	dir, err := os.MkdirTemp("", "posefleet-study-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-
-	return study.MeasureAll(func(m study.Model, scope study.Scope) ([]study.Measured, error) {
-		m.Name = filepath.Base(dir) + "-" + m.Name
-		one, err := measureIn(ctx, "sqlite:"+filepath.Join(dir, m.Key()+".db"), "SQLite", m, scope)
-		if err != nil || c.Postgres == "" {
-			return []study.Measured{one}, err
+// checkReal is the errors of the days whose effects did not happen exactly once.
+func checkReal(d study.Document) error {
+	var faults []error
+	for _, day := range study.Days() {
+		for _, r := range d.Real[day] {
+			faults = append(faults, r.Check())
 		}
-		other, err := measureIn(ctx, c.Postgres, "Postgres", m, scope)
+	}
 
-		return []study.Measured{one, other}, err
-	})
+	return errors.Join(faults...)
 }
 
-func measureIn(ctx context.Context, url, name string, m study.Model, scope study.Scope) (out study.Measured, err error) {
-	s, err := store.Open(ctx, url, store.Options{})
+func (c *ledgerStudyCmd) document(ctx context.Context) (out study.Document, err error) {
+	if c.From != "" {
+		return study.Read(c.From)
+	}
+	out.Report = study.New()
+	dir, err := os.MkdirTemp("", "posefleet-study-")
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer os.RemoveAll(dir)
+	databases := []study.Database{study.SQLite(dir)}
+	if c.Postgres != "" {
+		databases = append(databases, study.Postgres(c.Postgres))
+	}
+	if c.Measure {
+		out.Measured, err = study.MeasureAll(ctx, databases)
+	}
+	if err == nil && c.Real {
+		out.Real, err = rig.RunAll(ctx, rig.Config{RedisServer: c.RedisServer, Dir: filepath.Join(dir, "redis")}, c.Shipments, databases)
+	}
 
-	return study.Measure(ctx, s, name, m, scope)
+	return out, err
 }

@@ -14,35 +14,45 @@ const MeasuredFile = "measured.json"
 type Document struct {
 	Report
 
-	// Measured are the days by name, failure-free and failure window.
+	// Measured are the model's days in real databases, Real those whose repeats are real, both by the name of the day.
 	Measured map[string][]Measured `json:"measured,omitempty"`
+	Real     map[string][]Real     `json:"real,omitempty"`
 }
 
-// ReadMeasured reads the measured days of a document.
-func ReadMeasured(path string) (map[string][]Measured, error) {
+// Read reads the measured days of a document and reckons the rest.
+func Read(path string) (Document, error) {
+	out := Document{Report: New()}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read what was measured: %w", err)
+		return out, fmt.Errorf("read what was measured: %w", err)
 	}
-	var d struct{ Measured map[string][]Measured }
+	var d struct {
+		Measured map[string][]Measured
+		Real     map[string][]Real
+	}
 	if err := json.Unmarshal(text, &d); err != nil {
-		return nil, fmt.Errorf("read what was measured in %s: %w", path, err)
+		return out, fmt.Errorf("read what was measured in %s: %w", path, err)
 	}
-	if len(d.Measured[dayQuiet]) == 0 || len(d.Measured[dayWindow]) == 0 {
-		return nil, fmt.Errorf("nothing was measured in %s", path)
+	out.Measured, out.Real = d.Measured, d.Real
+	if !both(out.Measured) && !both(out.Real) {
+		return out, fmt.Errorf("nothing was measured in %s", path)
 	}
 
-	return d.Measured, nil
+	return out, nil
+}
+
+func both[T any](days map[string][]T) bool {
+	return len(days[DayQuiet]) > 0 && len(days[DayWindow]) > 0
 }
 
 // WritePlots writes the plots and the figures that they show into a folder.
 func (d *Document) WritePlots(dir string) error {
-	figures, err := json.MarshalIndent(map[string]any{"measured": d.Measured}, "", "  ")
+	figures, err := json.MarshalIndent(map[string]any{"measured": d.Measured, "real": d.Real}, "", "  ")
 	if err != nil {
 		return err
 	}
 	files := map[string]string{MeasuredFile: string(figures) + "\n"}
-	for _, p := range Plots(d.Report, d.Measured) {
+	for _, p := range d.Plots() {
 		files[p.Name+".svg"] = p.SVG()
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -2,7 +2,6 @@ package study
 
 import (
 	"strconv"
-	"strings"
 )
 
 // State is a state of a shipment, in the order of its life.
@@ -19,14 +18,17 @@ const (
 
 // Event is one event of one shipment.
 type Event struct {
-	Tracking string
-	State    State
+	Tracking string `json:"tracking"`
+	State    State  `json:"state"`
 	// Number is the event's place in the shipment's life, from 0.
-	Number int
+	Number int `json:"number"`
 }
 
-// effects is how many things happen because of an event: a delivered parcel is noticed, settled and billed.
-func (e Event) effects() int {
+// ID is a name of the event that no other has.
+func (e Event) ID() string { return e.Tracking + "_" + strconv.Itoa(e.Number) }
+
+// Effects is how many things happen because of an event: a delivered parcel is noticed, settled and billed.
+func (e Event) Effects() int {
 	if e.State == Delivered {
 		return deliveredEffects
 	}
@@ -35,6 +37,9 @@ func (e Event) effects() int {
 
 // deliveredEffects includes one line of an invoice.
 const deliveredEffects = 3
+
+// EventsPerShipment is how many events each shipment has.
+func EventsPerShipment() int { return len(life()) }
 
 // life are the events of each shipment.
 func life() []State {
@@ -74,8 +79,6 @@ type Source struct {
 
 // Model are the parameters of a day.
 type Model struct {
-	// Name goes before the tracking numbers, so that several days can happen to one database; optional.
-	Name      string
 	Shipments int
 	Seed      uint32
 	// Sources draw one number per event, in their order; none on a day without failures.
@@ -88,8 +91,38 @@ func Quiet() Model { return Model{Shipments: shipments, Seed: seed} }
 // Window is the day of Quiet in the failure window.
 func Window() Model {
 	m := Quiet()
-	m.Sources = []Source{{"carrier retry", 0.20}, {"replay on failover", 0.10}, {"redelivery", 0.05}}
+	m.Sources = Sources()
 	return m
+}
+
+// Sources are those of the failure window.
+func Sources() []Source {
+	return []Source{{"carrier retry", 0.20}, {"replay on failover", 0.10}, {"redelivery", 0.05}}
+}
+
+// Indexes into Sources.
+const (
+	CarrierRetry = iota
+	Replay
+	Redelivery
+)
+
+// Names of the days.
+const (
+	DayQuiet  = "failure-free"
+	DayWindow = "failure window"
+)
+
+// Days are the names of both days.
+func Days() []string { return []string{DayQuiet, DayWindow} }
+
+// ModelOf is the model of a day.
+func ModelOf(day string) Model {
+	if day == DayWindow {
+		return Window()
+	}
+
+	return Quiet()
 }
 
 const (
@@ -106,24 +139,13 @@ func (g *generator) next() float64 {
 	return float64(*g) / (1 << 32)
 }
 
-// Key is the name in the letters that a ledger's scope and a file may have.
-func (m Model) Key() string {
-	return strings.Map(func(r rune) rune {
-		if r == '/' || r == ' ' || r == '+' {
-			return '_'
-		}
-
-		return r
-	}, m.Name)
-}
-
 // Deliveries calls yield with each event as often as it is delivered and with who delivered it again: -1 for the first time, an
 // index into Sources else.
 func (m Model) Deliveries(yield func(e Event, source int) bool) {
 	g := generator(m.Seed)
 	for i := range m.Shipments {
 		for n, state := range life() {
-			e := Event{Tracking: m.Key() + "sh_" + strconv.Itoa(i), State: state, Number: n}
+			e := Event{Tracking: "sh_" + strconv.Itoa(i), State: state, Number: n}
 			if !yield(e, -1) {
 				return
 			}
@@ -185,7 +207,7 @@ func (m Model) Run() Day {
 
 func (d *Day) count(e Event, source int) {
 	d.Deliveries++
-	d.Effects += e.effects()
+	d.Effects += e.Effects()
 	if source >= 0 {
 		d.Sources[source]++
 		if e.State == Delivered {
@@ -202,5 +224,5 @@ func (o *Outcome) take(e Event, ledger map[string]bool) {
 	}
 	ledger[key] = true
 	o.Processed++
-	o.Effects += e.effects()
+	o.Effects += e.Effects()
 }

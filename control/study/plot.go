@@ -27,20 +27,22 @@ type series struct {
 	values []float64
 }
 
-// Plots shows measured days beside the model's: effects, the size of a record, the time of a delivery.
-func Plots(r Report, measured map[string][]Measured) []Plot {
-	return []Plot{
-		{Name: "effects", panels: []panel{effects("A day without failures", r.Quiet, measured[dayQuiet]), effects("Failure window", r.Window, measured[dayWindow])}},
-		{Name: "records", panels: []panel{records(r, measured)}},
-		{Name: "times", panels: times(measured)},
+// Plots shows measured days beside the model's: effects, the size of a record, the time of a delivery, real repeats.
+func (d *Document) Plots() []Plot {
+	var out []Plot
+	if both(d.Measured) {
+		quiet, window := d.Measured[DayQuiet], d.Measured[DayWindow]
+		out = append(out,
+			Plot{Name: "effects", panels: []panel{effects("A day without failures", d.Quiet, quiet), effects("Failure window", d.Window, window)}},
+			Plot{Name: "records", panels: []panel{records(d.Report, window)}},
+			Plot{Name: "times", panels: times(d.Measured)})
 	}
-}
+	if both(d.Real) {
+		out = append(out, Plot{Name: "repeats", panels: repeats(d.Real[DayWindow])})
+	}
 
-// Names of the days in what was measured.
-const (
-	dayQuiet  = "failure-free"
-	dayWindow = "failure window"
-)
+	return out
+}
 
 // label names a variant for people.
 func label(s Scope) string { return cmp.Or(string(s), "no ledger") }
@@ -88,8 +90,7 @@ func effects(title string, d Day, days []Measured) panel {
 	return p
 }
 
-func records(r Report, measured map[string][]Measured) panel {
-	days := measured[dayWindow]
+func records(r Report, days []Measured) panel {
 	p := panel{title: "Bytes a record, indexes included", unit: "B", rows: labels(Scopes())}
 	for _, s := range r.Spaces[:2] { // the two sizes that are reckoned with
 		p.series = append(p.series, series{fmt.Sprintf("reckoned, %d", s.Record), slices.Repeat([]float64{float64(s.Record)}, len(Scopes()))})
@@ -102,14 +103,34 @@ func records(r Report, measured map[string][]Measured) panel {
 
 func times(measured map[string][]Measured) []panel {
 	var out []panel
-	for _, name := range databases(measured[dayQuiet], measured[dayWindow]) {
+	for _, name := range databases(measured[DayQuiet], measured[DayWindow]) {
 		p := panel{title: name + ": time of a delivery, its commit included (median)", unit: "µs", rows: labels(Variants())}
-		for _, day := range []string{dayQuiet, dayWindow} {
+		for _, day := range []string{DayQuiet, DayWindow} {
 			p.series = append(p.series, series{day, values(measured[day], name, Variants(), func(m Measured) float64 { return micros(m.Median) })})
 		}
 		out = append(out, p)
 	}
 	return out
+}
+
+// repeats are the deliveries of a day with real repeats by what brought them, and what each key made of them.
+func repeats(days []Real) []panel {
+	sources := panel{title: "Failure window, real repeats: deliveries by what brought them again"}
+	effects := panel{title: "Failure window, real repeats: effects", rows: labels(Variants())}
+	for _, s := range Sources() {
+		sources.rows = append(sources.rows, s.Name)
+	}
+	for _, r := range append([]Real{Window().asReal()}, days...) {
+		name := cmp.Or(r.Database, "model")
+		var counts []float64
+		for _, n := range r.Sources {
+			counts = append(counts, float64(n))
+		}
+		sources.series = append(sources.series, series{name, counts})
+		effects.series = append(effects.series, series{name, values(r.Scopes, r.Database, Variants(), func(m Measured) float64 { return float64(m.Effects) })})
+	}
+
+	return []panel{sources, effects}
 }
 
 // Sizes of a plot in pixels.

@@ -11,30 +11,34 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/posefleet/posefleet/control/store"
 	"github.com/posefleet/posefleet/control/study"
+	"github.com/posefleet/posefleet/control/study/rig"
 	"github.com/posefleet/posefleet/internal/pgtest"
 )
 
-var measure = flag.Bool("measure", false, "let the days happen again to both databases, and write docs/ledger and the table of docs/ledger.md anew")
+var (
+	measure = flag.Bool("measure", false, "let the days happen again to both databases, and write docs/ledger and the tables of docs/ledger.md anew")
+	repeats = flag.Bool("real", false, "as -measure, for the days with real repeats: some minutes")
+)
 
 const (
 	plotsDir   = "../../docs/ledger"
 	ledgerPage = "../../docs/ledger.md"
 )
 
-// TestPlots: the plots and the table of docs/ledger.md show what was measured, and the counts of that are the model's. With -measure they are made
-// anew.
+// TestPlots: the plots and the tables of docs/ledger.md show what was measured, the counts of that are the model's, and where the repeats were
+// real each key has had its effects once. With -measure and -real they are made anew.
 func TestPlots(t *testing.T) {
 	t.Parallel()
-	if *measure {
-		measureAnew(t)
+	file := filepath.Join(plotsDir, study.MeasuredFile)
+	if *measure || *repeats {
+		measureAnew(t, file)
 	}
-	measured, err := study.ReadMeasured(filepath.Join(plotsDir, study.MeasuredFile))
+	d, err := study.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range study.Plots(study.New(), measured) {
+	for _, p := range d.Plots() {
 		want := p.SVG()
 		if got, err := os.ReadFile(filepath.Join(plotsDir, p.Name+".svg")); err != nil || string(got) != want {
 			t.Errorf("%s.svg does not show what was measured: %v", p.Name, err)
@@ -44,24 +48,44 @@ func TestPlots(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile(ledgerPage)
-	if err != nil || !strings.Contains(string(page), study.MeasuredTable(measured)) {
-		t.Errorf("%s does not have this table: %v\n%s", ledgerPage, err, study.MeasuredTable(measured))
+	for _, table := range d.Tables() {
+		if err != nil || !strings.Contains(string(page), table) {
+			t.Errorf("%s does not have this table: %v\n%s", ledgerPage, err, table)
+		}
 	}
-	for name, day := range map[string]study.Day{"failure-free": study.Quiet().Run(), "failure window": study.Window().Run()} {
-		for _, m := range measured[name] {
-			want := study.Outcome{Scope: m.Scope, Effects: day.Effects}
-			for _, o := range day.Outcomes {
-				if o.Scope == m.Scope {
-					want = o
-				}
-			}
-			if m.Deliveries != day.Deliveries || m.Effects != want.Effects || m.Suppressed != want.Suppressed || m.Ledger != want.Ledger {
-				t.Errorf("%s on %s: %+v, the model says %+v", name, m.Database, m, want)
+	for _, name := range study.Days() {
+		checkDay(t, name, &d)
+	}
+}
+
+// checkDay holds a measured day against the model's.
+func checkDay(t *testing.T, name string, d *study.Document) {
+	t.Helper()
+	day := study.ModelOf(name).Run()
+	for _, m := range d.Measured[name] {
+		want := study.Outcome{Scope: m.Scope, Effects: day.Effects}
+		for _, o := range day.Outcomes {
+			if o.Scope == m.Scope {
+				want = o
 			}
 		}
-		if n := len(measured[name]); n != 2*len(study.Variants()) {
-			t.Errorf("%s: %d days are measured, not each variant on both databases", name, n)
+		if m.Deliveries != day.Deliveries || m.Effects != want.Effects || m.Suppressed != want.Suppressed || m.Ledger != want.Ledger {
+			t.Errorf("%s on %s: %+v, the model says %+v", name, m.Database, m, want)
 		}
+	}
+	if n := len(d.Measured[name]); n != 2*len(study.Variants()) {
+		t.Errorf("%s: %d days are measured, not each variant on both databases", name, n)
+	}
+	for _, r := range d.Real[name] {
+		if err := r.Check(); err != nil {
+			t.Error(err)
+		}
+		if r.Events != 8750 {
+			t.Errorf("%s on %s: the real day has %d events", name, r.Database, r.Events)
+		}
+	}
+	if n := len(d.Real[name]); n != 2 {
+		t.Errorf("%s: %d days have real repeats, not one on either database", name, n)
 	}
 }
 
@@ -75,34 +99,23 @@ func wellFormed(text string) error {
 	}
 }
 
-func measureAnew(t *testing.T) {
+func measureAnew(t *testing.T, file string) {
 	t.Helper()
-	server := pgtest.Start(t)
-	open := func(url, database string, m study.Model, scope study.Scope) (out study.Measured, err error) {
-		s, err := store.Open(t.Context(), url, store.Options{})
-		if err != nil {
-			return out, err
-		}
-		defer func() { err = errors.Join(err, s.Close()) }()
-
-		return study.Measure(t.Context(), s, database, m, scope)
+	databases := []study.Database{study.SQLite(t.TempDir()), study.Postgres(pgtest.Start(t).Database())}
+	d, err := study.Read(file) // for what is not measured now
+	if *measure {
+		d.Measured, err = study.MeasureAll(t.Context(), databases)
 	}
-	d := study.Document{Report: study.New()}
-	var err error
-	d.Measured, err = study.MeasureAll(func(m study.Model, scope study.Scope) ([]study.Measured, error) {
-		one, err := open("sqlite:"+filepath.Join(t.TempDir(), "study.db"), "SQLite", m, scope)
-		if err != nil {
-			return nil, err
-		}
-		other, err := open(server.Database(), "Postgres", m, scope)
-
-		return []study.Measured{one, other}, err
-	})
+	if err == nil && *repeats {
+		d.Real, err = rig.RunAll(t.Context(), rig.Config{Dir: t.TempDir()}, study.Quiet().Shipments, databases)
+	}
 	if err == nil {
 		err = d.WritePlots(plotsDir)
 	}
-	if err == nil {
-		err = writeTable(study.MeasuredTable(d.Measured))
+	for _, table := range d.Tables() {
+		if err == nil {
+			err = writeTable(table)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
