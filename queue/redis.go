@@ -193,7 +193,7 @@ func newClient(base redis.UniversalOptions, p profile) redis.UniversalClient {
 	base.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 
 	if p.name != "" {
-		base.OnConnect = nameConnection(p)
+		base.OnConnect = nameConnection(p, base.MasterName != "")
 	}
 
 	if base.IsClusterMode {
@@ -235,12 +235,19 @@ func asDial(err error) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: err}
 }
 
+// failoverClient is how the driver's connections to the master that sentinels name call themselves; those to the sentinels tell their address.
+const failoverClient = "Redis<FailoverClient"
+
 // nameConnection runs for each new connection, so that the name is there again after a reconnect. A server that forbids CLIENT costs
 // visibility only.
-func nameConnection(p profile) func(context.Context, *redis.Conn) error {
+func nameConnection(p profile, sentinels bool) func(context.Context, *redis.Conn) error {
 	var once sync.Once
 
 	return func(ctx context.Context, cn *redis.Conn) error {
+		if sentinels && !strings.HasPrefix(cn.String(), failoverClient) {
+			return nil // who asks a sentinel is no worker
+		}
+
 		err := cn.ClientSetName(ctx, p.name).Err()
 		if err != nil && isReply(err) {
 			once.Do(func() { p.onName(err) })

@@ -19,7 +19,7 @@ const joinTimeout = 3 * time.Minute
 // Cluster is a Redis Cluster of masters that share the slots evenly.
 type Cluster struct {
 	Nodes []*Server
-	URL   string // redis://host:port,host:port,…
+	URL   string // redis://host:port,host:port,… or rediss://…
 
 	t testing.TB
 }
@@ -28,17 +28,25 @@ type Cluster struct {
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 
+	return formCluster(t, func() *Server { return newServer(t, (*Server).plainPort) }, args)
+}
+
+// formCluster makes a cluster of servers that are not started yet.
+func formCluster(t testing.TB, node func() *Server, args []string) *Cluster {
+	t.Helper()
+
 	const masters = 3
 
 	c := &Cluster{t: t}
 	addrs := make([]string, masters)
 
 	for i := range addrs {
-		c.Nodes = append(c.Nodes, startNode(t, args))
+		c.Nodes = append(c.Nodes, startNode(node(), args))
 		addrs[i] = c.Nodes[i].Addr
 	}
 
-	c.URL = "redis://" + strings.Join(addrs, ",")
+	scheme, _, _ := strings.Cut(c.Nodes[0].URL, "://")
+	c.URL = scheme + "://" + strings.Join(addrs, ",")
 
 	for i, n := range c.Nodes {
 		n.do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
@@ -64,15 +72,14 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 
 // startNode runs a server in cluster mode. The port of the nodes' own talk is free, too: the default, 10000 above the other, may be taken
 // or above the last port there is.
-func startNode(t testing.TB, args []string) *Server {
-	t.Helper()
+func startNode(s *Server, args []string) *Server {
+	s.t.Helper()
 
-	s := newServer(t, nil)
-	bus := 0
+	base, bus := s.arguments, 0
 	s.arguments = func(s *Server) []string {
 		bus = s.freePort()
 
-		return append(append(s.plainPort(), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)), args...)
+		return append(append(base(s), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)), args...)
 	}
 	s.start()
 

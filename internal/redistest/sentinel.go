@@ -23,7 +23,7 @@ type Replicated struct {
 	// Servers are the master of the beginning and its replicas.
 	Servers   []*Server
 	Sentinels []*Server
-	URL       string // redis+sentinel://host:port,…/mymaster
+	URL       string // redis+sentinel://host:port,…/mymaster or rediss+sentinel://…
 
 	t testing.TB
 }
@@ -32,11 +32,18 @@ type Replicated struct {
 func StartReplicated(t testing.TB, replicas int, args ...string) *Replicated {
 	t.Helper()
 
-	r := &Replicated{t: t, Servers: []*Server{Start(t, args...)}}
+	return replicate(t, replicas, func(more ...string) *Server { return Start(t, append(more, args...)...) }, plainSentinel)
+}
+
+// replicate makes a set of servers that start starts, and of sentinels.
+func replicate(t testing.TB, replicas int, start func(more ...string) *Server, port sentinelPort) *Replicated {
+	t.Helper()
+
+	r := &Replicated{t: t, Servers: []*Server{start()}}
 	master := r.Servers[0]
 
 	for range replicas {
-		r.Servers = append(r.Servers, Start(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.Port)}, args...)...))
+		r.Servers = append(r.Servers, start("--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port)))
 	}
 
 	// A sentinel that finds a replica missing at its first look asks again after 10 s only.
@@ -45,11 +52,12 @@ func StartReplicated(t testing.TB, replicas int, args ...string) *Replicated {
 	addrs := make([]string, sentinels)
 
 	for i := range addrs {
-		r.Sentinels = append(r.Sentinels, startSentinel(t, master))
+		r.Sentinels = append(r.Sentinels, startSentinel(t, master, port))
 		addrs[i] = r.Sentinels[i].Addr
 	}
 
-	r.URL = "redis+sentinel://" + strings.Join(addrs, ",") + "/" + MasterName
+	scheme, _, _ := strings.Cut(master.URL, "://")
+	r.URL = scheme + "+sentinel://" + strings.Join(addrs, ",") + "/" + MasterName
 	known := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", master.Addr, replicas, sentinels)
 
 	wait.For(t, joinTimeout, func() bool {
@@ -106,33 +114,41 @@ func (r *Replicated) AwaitMasterAfter(old *Server) {
 	}, "no new master")
 }
 
+// sentinelPort prepares a sentinel that has not started yet and answers the lines of its configuration that say how it is reached.
+type sentinelPort func(s *Server) (lines func() []string)
+
+func plainSentinel(s *Server) (lines func() []string) {
+	return func() []string { return []string{"port " + strconv.Itoa(s.Port)} }
+}
+
 // startSentinel runs a sentinel, which keeps what it learns in its configuration file.
-func startSentinel(t testing.TB, master *Server) *Server {
+func startSentinel(t testing.TB, master *Server, port sentinelPort) *Server {
 	t.Helper()
 
-	s := newServer(t, func(s *Server) []string {
+	s := newServer(t, nil)
+	lines := port(s)
+	s.arguments = func(s *Server) []string {
 		path := filepath.Join(s.dir, "sentinel.conf")
-		if err := os.WriteFile(path, []byte(sentinelConfig(s, master)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(sentinelConfig(s, master, lines())), 0o600); err != nil {
 			s.t.Fatalf("redistest: %v", err)
 		}
 
 		return []string{path, "--sentinel"}
-	})
+	}
 	s.start()
 
 	return s
 }
 
-func sentinelConfig(s, master *Server) string {
-	return strings.Join([]string{
-		"port " + strconv.Itoa(s.Port),
+func sentinelConfig(s, master *Server, port []string) string {
+	return strings.Join(append(port,
 		"bind 127.0.0.1",
-		"dir " + s.dir,
+		"dir "+s.dir,
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d", MasterName, master.Port, sentinels/2+1),
-		"sentinel down-after-milliseconds " + MasterName + " 3000",
-		"sentinel failover-timeout " + MasterName + " 5000",
+		"sentinel down-after-milliseconds "+MasterName+" 3000",
+		"sentinel failover-timeout "+MasterName+" 5000",
 		"",
-	}, "\n")
+	), "\n")
 }
 
 // infoHas reports whether the text is there so many times in a section of INFO; a server that does not answer has nothing.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -69,17 +70,67 @@ func (a *Authority) Issue(names ...string) (certFile, keyFile string) {
 func (a *Authority) Start(args ...string) *Server {
 	a.t.Helper()
 
-	certFile, keyFile := a.Issue("localhost")
-	s := newServer(a.t, func(s *Server) []string {
-		return append(append([]string{
-			"--port", "0", "--tls-port", strconv.Itoa(s.Port), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
-			"--tls-ca-cert-file", a.CAFile,
-		}, s.common()...), args...)
-	})
-	s.tls = a.config(certFile, keyFile)
+	s := a.newServer()
+	base := s.arguments
+	s.arguments = func(s *Server) []string { return append(base(s), args...) }
 	s.start()
 
 	return s
+}
+
+// StartCluster is the function StartCluster for nodes that speak TLS only, with clients and with each other.
+func (a *Authority) StartCluster(args ...string) *Cluster {
+	a.t.Helper()
+
+	return formCluster(a.t, a.newServer, append([]string{"--tls-cluster", "yes"}, args...))
+}
+
+// StartReplicated is the function StartReplicated for servers and sentinels that speak TLS only, with clients and with each other.
+func (a *Authority) StartReplicated(replicas int, args ...string) *Replicated {
+	a.t.Helper()
+
+	start := func(more ...string) *Server {
+		return a.Start(append(append([]string{"--tls-replication", "yes"}, more...), args...)...)
+	}
+
+	return replicate(a.t, replicas, start, func(s *Server) func() []string {
+		options := a.secure(s)
+
+		return func() (lines []string) {
+			all := append(options(s), "--tls-replication", "yes")
+			for i := 0; i < len(all); i += 2 {
+				lines = append(lines, strings.TrimPrefix(all[i], "--")+" "+all[i+1])
+			}
+
+			return lines
+		}
+	})
+}
+
+// newServer is a server that speaks TLS only and has not started yet.
+func (a *Authority) newServer() *Server {
+	a.t.Helper()
+
+	s := newServer(a.t, nil)
+	options := a.secure(s)
+	s.arguments = func(s *Server) []string { return append(options(s), s.common()...) }
+
+	return s
+}
+
+// secure gives a server a certificate, and answers the options of its command line that say so, as names and values.
+func (a *Authority) secure(s *Server) (options func(*Server) []string) {
+	a.t.Helper()
+
+	certFile, keyFile := a.Issue("localhost")
+	s.tls = a.config(certFile, keyFile)
+
+	return func(s *Server) []string {
+		return []string{
+			"--port", "0", "--tls-port", strconv.Itoa(s.Port), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+			"--tls-ca-cert-file", a.CAFile,
+		}
+	}
 }
 
 func (a *Authority) config(certFile, keyFile string) *tls.Config {
