@@ -54,7 +54,7 @@ func TestAddBulkKeepsOrder(t *testing.T) {
 	}
 }
 
-// Jobs that can't be put in the list say so, each by itself.
+// Jobs that can't be put in the list say so, each by itself, and leave nothing.
 func TestAddBulkIntoSomethingElse(t *testing.T) {
 	t.Parallel()
 
@@ -69,5 +69,30 @@ func TestAddBulkIntoSomethingElse(t *testing.T) {
 
 	if added[0].ID != "" || added[1].ID != "2" || added[2].ID != "" {
 		t.Errorf("added %+v", added)
+	}
+
+	if n := k.r.Exists(t.Context(), "bull:q:1", "bull:q:3").Val(); n != 0 {
+		t.Errorf("%d of them have left a hash", n)
+	}
+
+	if got := k.events("bull:q:events"); len(got) != 2 || !strings.Contains(got[0], "jobId=2") {
+		t.Errorf("events %v", got)
+	}
+}
+
+// A user who may not put jobs in the list leaves none behind either.
+func TestAddBulkWithoutTheRight(t *testing.T) {
+	t.Parallel()
+
+	k := newKit(t)
+	k.must(k.r.Do(t.Context(), "ACL", "SETUSER", "u", "on", ">SECRET", "~*", "&*", "+@all", "-lpush").Err())
+
+	added, err := k.open(k.as("u")).AddBulk(t.Context(), []NewJob{{Name: "n"}, {Name: "n", Opts: JobOptions{JobID: "mine"}}})
+	if err == nil || added[0].ID != "" || added[1].ID != "" {
+		t.Errorf("AddBulk = %+v, %v", added, err)
+	}
+
+	if n := k.r.Exists(t.Context(), "bull:q:1", "bull:q:mine").Val(); n != 0 {
+		t.Errorf("%d jobs have left a hash", n)
 	}
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -280,13 +281,16 @@ func (f *fetcher) claim(ctx, work context.Context, slot Slot) error {
 
 // begin starts what a claim has taken, a job in each slot.
 func (f *fetcher) begin(ctx, work context.Context, reply *taken, token string, sent time.Time, slots []Slot) {
-	f.succeed(reply)
-
 	n := min(len(reply.jobs), len(slots))
 	for i := range n {
 		f.start(ctx, work, &claimed{job: &reply.jobs[i], token: token, sent: sent}, slots[i])
 	}
 
+	if n > 0 {
+		runtime.Gosched() // the handlers first, then our books and the next wait
+	}
+
+	f.succeed(reply)
 	releaseAll(slots[n:])
 	f.proceed(reply)
 }

@@ -156,7 +156,7 @@ func (q *Queue) Add(ctx context.Context, name string, data any, o JobOptions) (A
 	pause := newBackoff(20*time.Millisecond, time.Second)
 
 	for try := 1; ; try++ {
-		reply, err := q.scripts.add.run(ctx, q.client, q.keys, args.list()...)
+		reply, err := args.send(ctx, q)
 		if err == nil {
 			return args.answer(reply, doubt)
 		}
@@ -169,7 +169,7 @@ func (q *Queue) Add(ctx context.Context, name string, data any, o JobOptions) (A
 	}
 }
 
-// addition is one call of the add script.
+// addition is one call of a script that adds.
 type addition struct {
 	id               string // "": the script gives a number
 	name, data, opts []byte
@@ -235,7 +235,16 @@ func (a *addition) setParent() error {
 	return err
 }
 
-// list is ARGV of add.lua.
+// send is one call of the script that is enough for the job.
+func (a *addition) send(ctx context.Context, q *Queue) (any, error) {
+	if a.plain() {
+		return q.scripts.add.run(ctx, q.client, q.keys, a.id, a.name, a.data, a.opts, a.timestamp)
+	}
+
+	return q.scripts.addAny.run(ctx, q.client, q.keys, a.list()...)
+}
+
+// list is ARGV of add_any.lua.
 func (a *addition) list() []any {
 	dedup, ttl, flags := a.dedup()
 

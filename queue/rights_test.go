@@ -105,7 +105,7 @@ func named(k *kit) (commands []string) {
 	k.must(err)
 
 	for _, script := range []*script{
-		s.add, s.take, s.finish, s.retry, s.delay, s.putback, s.extend, s.reclaim, s.unlock, s.rewake, s.stalled, s.progress, s.log, s.pause,
+		s.add, s.addAny, s.take, s.finish, s.retry, s.delay, s.putback, s.extend, s.reclaim, s.unlock, s.rewake, s.stalled, s.progress, s.log, s.pause,
 		s.resume, s.state, s.retryFinished, s.remove, s.drain, s.clean, s.iterate, s.flow, s.waitChildren, s.leaveParent, s.upsert, s.unplan,
 		s.obliterate, s.requeue, s.promote, s.redelay, s.reprioritize, s.edit, s.orphans, s.readEvents,
 	} {

@@ -28,7 +28,8 @@ type script struct {
 
 // scripts are the transitions by name. A field per file: a missing file is found by the first test.
 type scripts struct {
-	add, addBulk, take, finish, retry, delay, putback  *script
+	add, addAny, addBulk, take, finish                 *script
+	retry, delay, putback                              *script
 	extend, reclaim, unlock, rewake, stalled           *script
 	progress, log, pause, resume, state, retryFinished *script
 	remove, drain, clean, iterate                      *script
@@ -41,7 +42,8 @@ type scripts struct {
 var loadScripts = sync.OnceValues(func() (*scripts, error) {
 	s := &scripts{}
 	for name, field := range map[string]**script{
-		"add": &s.add, "addbulk": &s.addBulk, "take": &s.take, "finish": &s.finish, "retry": &s.retry, "delay": &s.delay, "putback": &s.putback,
+		"add": &s.add, "add_any": &s.addAny, "addbulk": &s.addBulk, "take": &s.take, "finish": &s.finish,
+		"retry": &s.retry, "delay": &s.delay, "putback": &s.putback,
 		"extend": &s.extend, "reclaim": &s.reclaim, "unlock": &s.unlock, "rewake": &s.rewake, "stalled": &s.stalled,
 		"progress": &s.progress, "log": &s.log, "pause": &s.pause, "resume": &s.resume, "state": &s.state,
 		"retry_finished": &s.retryFinished, "remove": &s.remove, "drain": &s.drain, "clean": &s.clean, "iterate": &s.iterate,

@@ -39,7 +39,8 @@ local function line_up(ids, places)
     wake(q)
     return
   end
-  for _, i in ipairs(places) do
+  for n, i in ipairs(places) do
+    redis.call("DEL", q .. ids[n])
     answers[i] = fault(err)
   end
 end
@@ -52,8 +53,13 @@ local function add_plain_ones()
   end
   local id, ids, places = redis.call("INCRBY", q .. "id", n) - n, {}, {}
   max_events(q)
+  -- Where there is no list to stand in, nothing is written.
+  local there, why = pcall(redis.call, "LLEN", waiting_list(q))
   for i = 1, n do
-    local ok, answer = pcall(add_plain, at, tostring(id + i))
+    local ok, answer = there, why
+    if there then
+      ok, answer = pcall(add_plain, at, tostring(id + i))
+    end
     if not ok then
       answer = fault(answer)
     elseif type(answer) == "string" then
