@@ -205,6 +205,9 @@ func (x *Extractor) clip(ctx context.Context, m *models.Model, r Request, i int,
 	}
 	c := x.config.Media
 	c.Planar = m.BlazePose != nil
+	if c.Threads == 0 {
+		c.Threads = decoderThreads(m.Info.Name, info)
+	}
 	pump, err := startPump(ctx, info, c)
 	if err != nil {
 		return nil, errors.Join(err, sp.remove())

@@ -37,6 +37,22 @@ type pump struct {
 // pumpBuffers let decoding and inference overlap when their times vary from frame to frame.
 const pumpBuffers = 4
 
+// heavy is the name of the largest model in results.
+const heavy = "blazepose-heavy"
+
+// onePixels is the area of the largest picture that one thread decodes faster than the largest model looks at one athlete.
+const onePixels = 1920 * 1088
+
+// decoderThreads is the number of threads that decode a clip for a model; 0 is the decoder's own. It follows from the two alone, never from
+// the machine or its load: see media.Config. Beside the largest model one thread is enough, and a second one would only take turns with the model
+// on the last core, and with that of another clip.
+func decoderThreads(model string, info *media.Info) int {
+	if model == heavy && info.StoredWidth*info.StoredHeight <= onePixels {
+		return 1
+	}
+	return 0
+}
+
 // startPump starts to decode a probed clip. The caller must close the pump.
 func startPump(ctx context.Context, info *media.Info, c media.Config) (*pump, error) {
 	ctx, cancel := context.WithCancel(ctx)

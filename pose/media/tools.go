@@ -17,7 +17,7 @@ type Config struct {
 	// Planar asks for frames in the form that video has, see Reader.Colours, instead of blue, green and red: that is half the bytes, and
 	// most clips need no conversion.
 	Planar bool
-	// Threads is the number of decoder threads. It is a fixed number, not that of the machine, because a damaged clip may
+	// Threads is the number of decoder threads. It must follow from the work alone, not from the machine, because a damaged clip may
 	// decode differently with another one. 0: 2.
 	Threads int
 	// Logger gets the decoder's complaints. Nil: none.
