@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -190,7 +191,7 @@ func orDash(n float64) string {
 func texts(numbers []int) []string {
 	var out []string
 	for _, n := range numbers {
-		out = append(out, fmt.Sprint(n))
+		out = append(out, strconv.Itoa(n))
 	}
 
 	return out
