@@ -21,6 +21,9 @@ var scales = map[string]scale{
 // ankles.
 var joints = [...]int{11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28}
 
+// face are nose, eyes and ears.
+var face = [...]int{0, 2, 5, 7, 8}
+
 // rate sets the scores of the points and of the whole.
 func (s scale) rate(l *Landmarks) {
 	for i := range l.Points {
@@ -30,6 +33,10 @@ func (s scale) rate(l *Landmarks) {
 	l.Heat = 0
 	for _, i := range joints {
 		l.Heat += l.Points[i].Heat / float64(len(joints))
+	}
+	l.Face = 0
+	for _, i := range face {
+		l.Face += l.Points[i].Heat / float64(len(face))
 	}
 	l.Score = sigmoid(s.bodySlope * (l.Heat - s.bodyHalf))
 }

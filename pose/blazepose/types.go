@@ -54,6 +54,8 @@ type Landmarks struct {
 	// people reach, save figures that somebody drew; about four in five people in full view have more. It is meant
 	// for the decision whether somebody new is there: of somebody who is followed, hidden limbs lower it too.
 	Score float64
+	// Face is the mean heat of nose, eyes and ears, 0..1. The joints say little about whether somebody is seen from the front or from the back.
+	Face float64
 	// Next is where to look for this person in the next frame. It is not Valid() when the model lost itself.
 	Next ROI
 }

@@ -169,9 +169,8 @@ func taken(seen []pose.Observation, o pose.Observation, apart float64) bool {
 
 // add takes the finds that are people who are not followed yet.
 func (s *blazeScout) add(ctx context.Context, pic *picture, seen []pose.Observation, found []find) ([]pose.Observation, error) {
-	for _, f := range found {
-		known := slices.IndexFunc(s.next, func(p place) bool { return sameRegion(p.ROI, f.ROI) })
-		if known >= 0 {
+	for i, f := range found {
+		if known := recognised(found, s.next)[i]; known >= 0 {
 			s.next[known].sure = s.next[known].sure || f.wide >= sureDetection
 			continue
 		}
@@ -190,22 +189,6 @@ func (s *blazeScout) add(ctx context.Context, pic *picture, seen []pose.Observat
 		s.finder.back(lm.Next)
 	}
 	return seen, nil
-}
-
-// settle takes the landmarks of a region that the detector guessed, and again of the better region that follows from them. It is
-// false where they are not to be trusted.
-func (s *blazeScout) settle(ctx context.Context, pic *picture, f find) (blazepose.Landmarks, bool, error) {
-	first, err := s.estimator.Landmarks(ctx, pic.Picture, f.ROI)
-	if err != nil || !(first.Presence >= newPresence) || !first.Next.Valid() {
-		return first, false, err
-	}
-	second, err := s.estimator.Landmarks(ctx, pic.Picture, first.Next)
-	if err != nil || trusted(f, first, second) || second.Score <= first.Score || !second.Next.Valid() {
-		return second, err == nil && trusted(f, first, second), err
-	}
-	// The looks get warmer: the detector's guess was a bad one.
-	third, err := s.estimator.Landmarks(ctx, pic.Picture, second.Next)
-	return third, err == nil && trusted(f, second, third), err
 }
 
 func (s *blazeScout) observe(lm blazepose.Landmarks, pic *picture, from int) (pose.Observation, bool) {
