@@ -104,9 +104,10 @@ func (b *bench) drainCalls(w *Worker) []byte {
 		args := []string{
 			"EVALSHA", w.scripts.finish.sha, "1", w.keys.base, "0", strconv.Itoa(half), now, token(first + benchConcurrency), lock, "", "", "",
 		}
-		args = append(args, "@", token(first), now)
-		for id := first + 1; id <= min(first+half, b.sizes.jobs); id++ {
-			args = append(args, "", strconv.Itoa(id), "null")
+		last := min(first+half, b.sizes.jobs)
+		args = append(args, "=", token(first), now, "null", strconv.Itoa(last-first))
+		for id := first + 1; id <= last; id++ {
+			args = append(args, strconv.Itoa(id))
 		}
 
 		writeCall(&out, args...)

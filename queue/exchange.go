@@ -1,10 +1,13 @@
 package queue
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,9 +41,9 @@ type exchange struct {
 // final is the final outcome of a job on its way into Redis.
 type final struct {
 	h      *hold
-	now    int64
+	now    int64 // ms; 0: not sent yet
 	value  []byte
-	rule   string // how it ends, as finish.lua reads it; "" (taken as it was added) and "-" = completed, kept for ever
+	rule   string // how it ends, as finish.lua reads it; "" = the common way
 	fields []any  // of the job's hash: name, value, …
 
 	wake chan struct{} // the outcome is written or refused, or: make the next call; nil: it has never waited
@@ -50,7 +53,7 @@ type final struct {
 
 // final is a final outcome of the hold. No fields and no rule means the short form.
 func (h *hold) final(target string, value []byte, keep *Keep, fields []any) *final {
-	h.ended = final{h: h, now: time.Now().UnixMilli(), value: value, fields: fields}
+	h.ended = final{h: h, value: value, fields: fields}
 	e := &h.ended
 
 	if target == keyCompleted && keep.all() && len(fields) == 0 {
@@ -114,8 +117,10 @@ func (x *exchange) turn(own *final) {
 	batch := x.collect(own)
 	err := x.call(batch)
 
-	for _, e := range batch[1:] {
-		e.wake <- struct{}{}
+	for _, e := range batch {
+		if e != own {
+			e.wake <- struct{}{}
+		}
 	}
 
 	x.pass(err)
@@ -170,6 +175,11 @@ func (x *exchange) call(batch []*final) error {
 	w, sent := x.w, time.Now()
 	places, token := x.places(batch), ""
 
+	// As finish.lua wants them, and as they are in the active list.
+	slices.SortStableFunc(batch, func(a, b *final) int {
+		return cmp.Or(cmp.Compare(min(len(a.rule), 1), min(len(b.rule), 1)), cmp.Compare(a.h.order, b.h.order))
+	})
+
 	if places > 0 {
 		token = w.newToken()
 	}
@@ -218,20 +228,37 @@ func (x *exchange) args(batch []*final, places int, token string, now time.Time)
 	w := x.w
 	limitMax, limitDuration := w.opts.Limiter.args()
 
-	args := make([]any, 0, 8+6*len(batch))
+	args := make([]any, 0, 8+4*len(batch))
 	args = append(args, w.opts.MetricsPoints, places, now.UnixMilli(), token, w.opts.LockDuration.Milliseconds(), w.opts.WorkerName,
 		limitMax, limitDuration)
 
-	return append(args, finalArgs(batch)...)
+	for _, e := range batch {
+		if e.now == 0 {
+			e.now = now.UnixMilli()
+		}
+	}
+
+	return appendFinals(args, batch)
 }
 
-// finalArgs are those of finish.lua that tell of the jobs. Jobs of one take that end in the same millisecond have their token and time
-// in common.
-func finalArgs(batch []*final) []any {
-	args := make([]any, 0, 6*len(batch))
+// appendFinals appends what finish.lua wants to know of the jobs: those that end in the common way by runs, then the others.
+func appendFinals(args []any, batch []*final) []any {
+	for len(batch) > 0 && batch[0].rule == "" {
+		n := 1
+		for n < len(batch) && batch[n].rule == "" && batch[n].alike(batch[0]) && bytes.Equal(batch[n].value, batch[0].value) {
+			n++
+		}
+
+		args = append(args, "=", batch[0].h.token, batch[0].now, batch[0].value, n)
+		for _, e := range batch[:n] {
+			args = append(args, &e.h.job.ID)
+		}
+
+		batch = batch[n:]
+	}
 
 	for i, e := range batch {
-		if i == 0 || e.h.token != batch[i-1].h.token || e.now != batch[i-1].now {
+		if i == 0 || !e.alike(batch[i-1]) {
 			args = append(args, "@", e.h.token, e.now)
 		}
 
@@ -242,13 +269,17 @@ func finalArgs(batch []*final) []any {
 	return args
 }
 
+// alike: they have token and time in common.
+func (e *final) alike(other *final) bool { return e.h.token == other.h.token && e.now == other.now }
+
+// parseFinished reads the answer of finish.lua to n jobs. No answers: all have ended.
 func parseFinished(reply any, n int) (answers []any, got *taken, err error) {
 	parts, _ := reply.([]any)
 	if len(parts) > 0 {
 		answers, _ = parts[0].([]any)
 	}
 
-	if len(answers) != n {
+	if len(answers) != n && (len(parts) == 0 || len(answers) != 0) {
 		return nil, nil, fmt.Errorf("finish: %w: %T", errBadReply, reply)
 	}
 
@@ -264,10 +295,7 @@ func (x *exchange) deal(batch []*final, answers []any, got *taken, token string,
 	var next []claimed
 
 	if got != nil {
-		next = make([]claimed, len(got.jobs))
-		for i := range next {
-			next[i] = claimed{job: &got.jobs[i], token: token, sent: sent}
-		}
+		next = x.w.claimsOf(got.jobs, token, sent)
 
 		x.w.noteTake(got)
 
@@ -277,8 +305,10 @@ func (x *exchange) deal(batch []*final, answers []any, got *taken, token string,
 	}
 
 	for i, e := range batch {
-		if e.err = e.answer(answers[i]); e.err != nil {
-			continue
+		if len(answers) > 0 {
+			if e.err = e.answer(answers[i]); e.err != nil {
+				continue
+			}
 		}
 
 		if len(next) > 0 {

@@ -137,7 +137,7 @@ func TestBrokenFinishAmongOthers(t *testing.T) {
 	k.must(w.exchange.call(batch))
 
 	for i, e := range batch {
-		if broken := i == 1; (e.err != nil) != broken || isRefusal(e.err) {
+		if broken := e.h.job.ID == "2"; (e.err != nil) != broken || isRefusal(e.err) {
 			t.Errorf("outcome %d: %v", i, e.err)
 		}
 	}

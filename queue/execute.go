@@ -23,7 +23,7 @@ func (w *Worker) runSlot(work context.Context, c *claimed, slot Slot) {
 // runClaimed works on one job, or gives it back. It answers the job that was taken in its place.
 func (w *Worker) runClaimed(work context.Context, c *claimed) *claimed {
 	h, bad := w.holdTaken(work, c.job, c.token, c.sent)
-	h.chained = w.chains()
+	h.chained, h.order = w.chains(), c.order
 
 	if c.back || w.stopped.Load() {
 		w.putBack(h) // nothing has begun yet, so nobody is told of an end

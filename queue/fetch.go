@@ -47,7 +47,20 @@ type claimed struct {
 	job   *takenJob
 	token string
 	sent  time.Time
-	back  bool // the worker was stopped meanwhile: nothing has begun yet, and the job goes back
+	order int64 // of all that the worker has taken
+	back  bool  // the worker was stopped meanwhile: nothing has begun yet, and the job goes back
+}
+
+// claimsOf are the jobs of a take, in its order.
+func (w *Worker) claimsOf(jobs []takenJob, token string, sent time.Time) []claimed {
+	all, n := make([]claimed, len(jobs)), int64(len(jobs))
+	first := w.taken.Add(n) - n
+
+	for i := range all {
+		all[i] = claimed{job: &jobs[i], token: token, sent: sent, order: first + int64(i)}
+	}
+
+	return all
 }
 
 // doubt is a claim that may have made jobs active under our token.
@@ -282,8 +295,10 @@ func (f *fetcher) claim(ctx, work context.Context, slot Slot) error {
 // begin starts what a claim has taken, a job in each slot.
 func (f *fetcher) begin(ctx, work context.Context, reply *taken, token string, sent time.Time, slots []Slot) {
 	n := min(len(reply.jobs), len(slots))
-	for i := range n {
-		f.start(ctx, work, &claimed{job: &reply.jobs[i], token: token, sent: sent}, slots[i])
+	claims := f.w.claimsOf(reply.jobs[:n], token, sent)
+
+	for i := range claims {
+		f.start(ctx, work, &claims[i], slots[i])
 	}
 
 	if n > 0 {

@@ -23,6 +23,7 @@ type hold struct {
 	ended  final // how it ends, once that is known
 
 	asAdded bool     // it was as it was added when it was taken: nothing is known of it but what every job has
+	order   int64    // of the jobs that the worker has taken
 	chained bool     // its slot may go on with a job that its finish takes
 	next    *claimed // that job; set by the finish
 

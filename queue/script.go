@@ -65,7 +65,7 @@ var loadScripts = sync.OnceValues(func() (*scripts, error) {
 func loadScript(name string) (*script, error) {
 	var body strings.Builder
 
-	if err := join(&body, "lua/"+name+".lua", &[]string{}); err != nil {
+	if _, err := join(&body, "lua/"+name+".lua", nil); err != nil {
 		return nil, fmt.Errorf("load script %s: %w", name, err)
 	}
 
@@ -74,36 +74,39 @@ func loadScript(name string) (*script, error) {
 	return &script{name: name, body: body.String(), sha: hex.EncodeToString(sum[:])}, nil
 }
 
-// join writes a file after the files that it includes, each once.
-func join(to *strings.Builder, file string, seen *[]string) error {
-	if slices.Contains(*seen, file) {
-		return nil
+// join writes a file, in it the files that it includes, each once: in a function's body the included functions are its own.
+func join(to *strings.Builder, file string, seen []string) (all []string, err error) {
+	if slices.Contains(seen, file) {
+		return seen, nil
 	}
 
-	*seen = append(*seen, file)
+	seen = append(seen, file)
 
 	text, err := luaFiles.ReadFile(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 
-	var own strings.Builder
-
 	for line := range strings.Lines(string(text)) {
-		included, isInclude := strings.CutPrefix(line, includePrefix)
+		code := strings.TrimLeft(line, " ")
+		included, isInclude := strings.CutPrefix(code, includePrefix)
+
 		switch {
 		case isInclude:
-			if err := join(to, path.Join("lua/include", strings.TrimSpace(included)+".lua"), seen); err != nil {
-				return err
+			inside, err := join(to, path.Join("lua/include", strings.TrimSpace(included)+".lua"), seen)
+			if err != nil {
+				return nil, err
 			}
-		case !strings.HasPrefix(strings.TrimSpace(line), "--"): // comments are for readers of the files
-			own.WriteString(line)
+
+			if code == line { // what a body includes is not known outside of it
+				seen = inside
+			}
+		case !strings.HasPrefix(code, "--"): // comments are for readers of the files
+			to.WriteString(line)
 		}
 	}
 
-	to.WriteString(own.String())
-
-	return nil
+	return seen, nil
 }
 
 // run calls the script by its sum and, where the server doesn't know it (restart, SCRIPT FLUSH, failover), by its text. It calls the

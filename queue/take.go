@@ -33,8 +33,16 @@ type takenJob struct {
 	started time.Time // if it was as it was added
 }
 
-// Fields of a job as it was added: name, data, opts, timestamp, delay, priority.
-const addedFields = 6
+// Fields of a job as it was added.
+const (
+	addedName = iota
+	addedData
+	addedOpts
+	addedTimestamp
+	addedDelay
+	addedPriority
+	addedFields // how many
+)
 
 // Above this an answer is not kept in memory for the sake of the one job of it that runs longest.
 const sharedAnswer = 8 << 10
@@ -49,11 +57,12 @@ func (t *takenJob) decode(worker string) (*Job, error) {
 	}
 
 	j := &Job{
-		ID: t.id, Name: t.added[0], Data: json.RawMessage(t.added[1]), Timestamp: moment(t.added[3]), Delay: duration(number(t.added[4])),
-		Priority: count(t.added[5]), AttemptsStarted: 1, ProcessedOn: t.started, ProcessedBy: worker,
+		ID: t.id, Name: t.added[addedName], Data: json.RawMessage(t.added[addedData]), Timestamp: moment(t.added[addedTimestamp]),
+		Delay: duration(number(t.added[addedDelay])), Priority: count(t.added[addedPriority]), AttemptsStarted: 1, ProcessedOn: t.started,
+		ProcessedBy: worker,
 	}
 
-	return j, j.readOptions(t.added[2])
+	return j, j.readOptions(t.added[addedOpts])
 }
 
 func parseTaken(reply any) (*taken, error) {
@@ -100,29 +109,31 @@ func parseJobs(reply any, now string) ([]takenJob, error) {
 
 	p := packed{rest: text, clone: len(text) > sharedAnswer}
 	n := p.array()
-	jobs := make([]takenJob, 0, n/(1+addedFields)+1)
+	jobs := make([]takenJob, 0, n/2)
 	started := moment(now)
 
-	for n > 1 && !p.broken {
-		t := takenJob{id: p.text(), started: started}
-		n--
+	var common [addedFields]string // of jobs as they were added, until it is told anew
 
-		if p.isArray() {
-			t.fields = make([]string, p.array())
-			for i := range t.fields {
-				t.fields[i] = p.text()
+	for n > 1 && !p.broken {
+		switch p.kind() {
+		case packedTrue:
+			p.head(0)
+
+			for _, i := range []int{addedName, addedOpts, addedDelay, addedPriority} {
+				common[i] = p.text()
+				n--
 			}
 
 			n--
-		} else {
-			for i := range t.added {
-				t.added[i] = p.text()
-			}
+		case packedFalse:
+			p.head(0)
 
-			n -= addedFields
+			common[addedTimestamp] = p.text()
+			n -= 2
+		default:
+			jobs = append(jobs, p.job(common, started))
+			n -= 2
 		}
-
-		jobs = append(jobs, t)
 	}
 
 	if n != 0 || p.broken || p.rest != "" {
@@ -130,6 +141,25 @@ func parseJobs(reply any, now string) ([]takenJob, error) {
 	}
 
 	return jobs, nil
+}
+
+// job reads the id of a job and its fields, or its data if it was as it was added.
+func (p *packed) job(common [addedFields]string, started time.Time) takenJob {
+	t := takenJob{id: p.text(), started: started}
+
+	if !p.isArray() {
+		t.added = common
+		t.added[addedData] = p.text()
+
+		return t
+	}
+
+	t.fields = make([]string, p.array())
+	for i := range t.fields {
+		t.fields[i] = p.text()
+	}
+
+	return t
 }
 
 // packed reads texts and arrays of MessagePack. Once broken, it reads nothing any more.
@@ -166,6 +196,9 @@ func (p *packed) kind() byte {
 
 	return p.rest[0]
 }
+
+// Kinds of MessagePack that mean what has changed.
+const packedFalse, packedTrue = 0xc2, 0xc3
 
 func (p *packed) isArray() bool {
 	k := p.kind()

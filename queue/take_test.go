@@ -21,7 +21,15 @@ func TestParseJobs(t *testing.T) {
 	}{
 		{name: "none"},
 		{"empty array", "\x90", []takenJob{}},
-		{"as added", "\x97\xa11\xa1n\xa2{}\xa2[]\xa15\xa10\xa10", []takenJob{{id: "1", added: [addedFields]string{"n", "{}", "[]", "5", "0", "0"}}}},
+		{"as added", "\x99\xc3\xa1n\xa2[]\xa10\xa10\xc2\xa15\xa11\xa2{}", []takenJob{{id: "1", added: [addedFields]string{"n", "{}", "[]", "5", "0", "0"}}}},
+		{
+			"added together, and later", "\xdc\x00\x0f\xc3\xa1n\xa1o\xa10\xa10\xc2\xa15\xa11\xa1x\xa12\xa1y\xc2\xa16\xa13\xa1z",
+			[]takenJob{
+				{id: "1", added: [addedFields]string{"n", "x", "o", "5", "0", "0"}},
+				{id: "2", added: [addedFields]string{"n", "y", "o", "5", "0", "0"}},
+				{id: "3", added: [addedFields]string{"n", "z", "o", "6", "0", "0"}},
+			},
+		},
 		{"fields", "\x92\xa11\x92\xa1a\xa1b", []takenJob{{id: "1", fields: []string{"a", "b"}}}},
 		{"no fields", "\x92\xa11\x90", []takenJob{{id: "1", fields: []string{}}}},
 		{"long", "\xdc\x00\x02\xa11\xdd\x00\x00\x00\x02\xd9\x01a\xda\x01\x2c" + long, []takenJob{{id: "1", fields: []string{"a", long}}}},
@@ -34,7 +42,7 @@ func TestParseJobs(t *testing.T) {
 }
 
 func FuzzParseJobs(f *testing.F) {
-	f.Add("\x97\xa11\xa1n\xa2{}\xa2[]\xa15\xa10\xa10")
+	f.Add("\x99\xc3\xa1n\xa2[]\xa10\xa10\xc2\xa15\xa11\xa2{}")
 	f.Add("\x92\xa11\x92\xa1a\xa1b")
 	f.Add("\xdd\xff\xff\xff\xff")
 	f.Add("\x92\xdb\x7f\xff\xff\xff")

@@ -144,8 +144,9 @@ type Worker struct {
 	renew  *line // extend
 
 	started  atomic.Bool
-	stopped  atomic.Bool // nothing is taken any more
-	claimed  atomic.Int64
+	stopped  atomic.Bool  // nothing is taken any more
+	claimed  atomic.Int64 // claims, for their tokens
+	taken    atomic.Int64 // jobs, for their order
 	doubts   doubts
 	exchange exchange
 	draining chan struct{} // closed by Drain

@@ -1,4 +1,5 @@
 -- include: lock
+-- include: promote
 -- include: take
 -- retry.lua: a failed attempt goes back to wait at once, behind its equals (in front if the job is LIFO).
 --
@@ -7,7 +8,10 @@
 -- Returns  0 | -1 no such job | -2 no lock | -3 not active | -6 another's lock
 local q, id, now = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
-promote(q, now)
+local due = due_jobs(q, now)
+if due[1] then
+  promote(q, due)
+end
 local fault = leave_active(q, id, ARGV[3], 5)
 if fault < 0 then
   return fault

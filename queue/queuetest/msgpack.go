@@ -6,7 +6,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// addPack is the part of Redis' cmsgpack that scripts of queues use: arrays of texts, numbers and arrays, packed.
+// addPack is the part of Redis' cmsgpack that scripts of queues use: arrays of texts, numbers, truth values and arrays, packed.
 func addPack(l *lua.LState) {
 	t := l.NewTable()
 	l.SetFuncs(t, map[string]lua.LGFunction{
@@ -35,6 +35,12 @@ func pack(l *lua.LState, to []byte, v lua.LValue) []byte {
 		}
 
 		return to
+	case lua.LBool:
+		if v {
+			return append(to, 0xc3)
+		}
+
+		return append(to, 0xc2)
 	case lua.LNumber:
 		if v == lua.LNumber(int(v)) && v >= 0 && v < 128 {
 			return append(to, byte(v))

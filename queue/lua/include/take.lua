@@ -1,84 +1,11 @@
--- include: job
--- take.lua: making the next job active.
+-- include: event
+-- include: wake
+-- take.lua: making the next jobs active. What most calls do without is made when it is needed: a function costs Redis each time that a
+-- script defines it.
 
--- promote moves delayed jobs that are due, at most 1000 a call, to where their priority says.
-local function promote(q, now)
-  local ids = redis.call("ZRANGEBYSCORE", q .. "delayed", 0, (now + 1) * 4096 - 1, "LIMIT", 0, 1000)
-  if #ids == 0 then
-    return
-  end
-  redis.call("ZREM", q .. "delayed", unpack(ids))
-  for _, id in ipairs(ids) do
-    local priority = redis.call("HGET", q .. id, "priority")
-    -- An id without a hash is dropped: taking it would make a job without name and data.
-    if priority or redis.call("EXISTS", q .. id) == 1 then
-      priority = tonumber(priority) or 0
-      if priority > 0 then
-        rank(q, id, priority)
-      else
-        push(q, id, false)
-      end
-      emit(q, "waiting", "jobId", id, "prev", "delayed")
-      redis.call("HSET", q .. id, "delay", 0)
-    end
-  end
-  wake(q)
-end
-
--- limited_for answers how many ms the rate limit forbids any take, 0 if it doesn't.
-local function limited_for(q, max)
-  if not max or max > (tonumber(redis.call("GET", q .. "limiter")) or 0) then
-    return 0
-  end
-  local left = redis.call("PTTL", q .. "limiter")
-  if left == 0 then
-    redis.call("DEL", q .. "limiter")
-  end
-  return math.max(left, 0)
-end
-
--- next_job makes the next job active. Answers its id and fields, and how many ids without a hash were thrown away on the way. Markers of
--- old majors in the lists go, too.
-local function next_job(q)
-  local gone = 0
-  local function fields_of(id)
-    if string.sub(id, 1, 2) ~= "0:" then
-      local fields = redis.call("HGETALL", q .. id)
-      if fields[1] then
-        return fields
-      end
-      gone = gone + 1
-    end
-    redis.call("LREM", q .. "active", 1, id)
-    return nil
-  end
-
-  local id = redis.call("RPOPLPUSH", q .. "wait", q .. "active")
-  while id do
-    local fields = fields_of(id)
-    if fields then
-      return id, fields, gone
-    end
-    id = redis.call("RPOPLPUSH", q .. "wait", q .. "active")
-  end
-
-  local first = redis.call("ZPOPMIN", q .. "prioritized")
-  while first[1] do
-    redis.call("LPUSH", q .. "active", first[1])
-    local fields = fields_of(first[1])
-    if fields then
-      return first[1], fields, gone
-    end
-    first = redis.call("ZPOPMIN", q .. "prioritized")
-  end
-  return nil, nil, gone
-end
-
--- count_against_limit notes a start in the running window.
-local function count_against_limit(q, duration)
-  if redis.call("INCR", q .. "limiter") == 1 and duration then
-    redis.call("PEXPIRE", q .. "limiter", math.floor(math.abs(duration)))
-  end
+-- due_jobs answers the ids of delayed jobs that are due, at most 1000.
+local function due_jobs(q, now)
+  return call("ZRANGEBYSCORE", q .. "delayed", "0", (now + 1) * 4096 - 1, "LIMIT", "0", "1000")
 end
 
 -- as_added: the fields are those that every new job has, in the order in which they were written, and no others: it was never started.
@@ -93,7 +20,8 @@ end
 -- fewer than most are answered.
 local function first_jobs(q, most, begin)
   local ids = call("LRANGE", q .. "wait", -most, "-1")
-  local active, keys, hashes, started, gone, read, n = {}, {}, {}, {}, 0, 0, 0
+  -- Copies of a table have room for what will be in them.
+  local active, keys, hashes, started, gone, read, n = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }, {}, 0, 0, 0
   for i = #ids, 1, -1 do
     local id = ids[i]
     -- An id that is there twice is started twice, and the second start is to see the first one.
@@ -119,7 +47,7 @@ local function first_jobs(q, most, begin)
     call("LTRIM", q .. "wait", "0", -read - 1)
   end
   if n > 0 then
-    call("LPUSH", q .. "active", unpack(active))
+    call("LPUSH", q .. "active", unpack(active, 1, n))
   end
   for i = 1, n do
     begin(active[i], keys[i], hashes[i], not started[active[i]])
@@ -156,34 +84,106 @@ local function start(job, fields, by)
   note(started, "ats", ats)
   if by.worker ~= "" then
     note(by_at, "pb", by.worker)
-    redis.call("HSET", job, "processedOn", by.now, "pb", by.worker, "ats", ats)
+    call("HSET", job, "processedOn", by.now, "pb", by.worker, "ats", ats)
   else
-    redis.call("HSET", job, "processedOn", by.now, "ats", ats)
+    call("HSET", job, "processedOn", by.now, "ats", ats)
   end
   return sentenced
+end
+
+-- take_singly makes up to most jobs active one after the other, each only if the limits of the queue allow it: calls begin as first_jobs does.
+-- Answers why it ended, a number (both as take answers them) and how many ids were thrown away.
+local function take_singly(q, most, max, begin)
+  local gone = 0
+
+  -- limited_for answers how many ms the rate limit forbids any take, 0 if it doesn't.
+  local function limited_for()
+    if not max or max > (tonumber(call("GET", q .. "limiter")) or 0) then
+      return 0
+    end
+    local left = call("PTTL", q .. "limiter")
+    if left == 0 then
+      call("DEL", q .. "limiter")
+    end
+    return math.max(left, 0)
+  end
+
+  -- fields_of answers the fields of an id that was made active, or nil. Ids without a hash are thrown away, and so are markers of old majors.
+  local function fields_of(id)
+    if string.sub(id, 1, 2) ~= "0:" then
+      local fields = call("HGETALL", q .. id)
+      if fields[1] then
+        return fields
+      end
+      gone = gone + 1
+    end
+    call("LREM", q .. "active", "1", id)
+    return nil
+  end
+
+  -- next_job makes the next job active and answers its id and fields, or nothing.
+  local function next_job()
+    local id = call("RPOPLPUSH", q .. "wait", q .. "active")
+    while id do
+      local fields = fields_of(id)
+      if fields then
+        return id, fields
+      end
+      id = call("RPOPLPUSH", q .. "wait", q .. "active")
+    end
+    local first = call("ZPOPMIN", q .. "prioritized")
+    while first[1] do
+      call("LPUSH", q .. "active", first[1])
+      local fields = fields_of(first[1])
+      if fields then
+        return first[1], fields
+      end
+      first = call("ZPOPMIN", q .. "prioritized")
+    end
+  end
+
+  for _ = 1, most do
+    local wait = limited_for()
+    if wait > 0 then
+      return "limited", wait, gone
+    end
+    if held_back(q) then
+      return "held", 0, gone
+    end
+    local id, fields = next_job()
+    if not id then
+      call("DEL", q .. "pc")
+      local first = call("ZRANGE", q .. "delayed", "0", "0", "WITHSCORES")
+      return "none", first[2] and math.floor(tonumber(first[2]) / 4096) or 0, gone
+    end
+    begin(id, q .. id, fields, as_added(fields))
+  end
+  return "full", 0, gone
+end
+
+-- count_against_limit notes a start in the running window.
+local function count_against_limit(q, duration)
+  if call("INCR", q .. "limiter") == 1 and duration then
+    call("PEXPIRE", q .. "limiter", math.floor(math.abs(duration)))
+  end
 end
 
 -- take makes up to most of the next jobs active for the token. By: now, token, lock_ms, worker, max, duration (texts; the last three may
 -- be ""). Answers {why it ended, number, gone, jobs, now}: how many ids were thrown away because they had no hash; the jobs, "" for none, as
 -- an array in MessagePack, which costs server and client less than so many parts of an answer, one after the other, each as
---   id, {field, value, …}                                   with what its start has written
---   id, name, data, opts, timestamp, delay, priority        if it was as it was added: started now, for the first time, by the worker
+--   id, {field, value, …}     with what its start has written
+--   id, data                  if it was as it was added: started now, for the first time, by the worker. What such jobs have in common is
+--                             told when it changes, before the id: true, name, opts, delay, priority and false, timestamp
 -- and as the end one of
 --   "full"     as many as were asked for
 --   "limited"  the rate limit forbids more; number: for how many ms
 --   "held"     paused, or the global concurrency is used up
 --   "none"     there is none; number: ms at which the first delayed job is due, or 0
 local function take(q, by, most)
-  local meta, jobs, at, count, gone = meta_of(q), {}, 0, 0, 0
+  local meta, jobs, at = meta_of(q), {}, 0
   local max = tonumber(meta.max or nil) or tonumber(by.max)
   local now, token, worker, lock_ms, events = by.now, by.token, by.worker, by.lock_ms, stream_of(q)
-
-  local function answer(why, number)
-    if at > 0 then
-      set_marker(q)
-    end
-    return { why, number, gone, at > 0 and cmsgpack.pack(jobs) or "", now }
-  end
+  local name, opts, timestamp, delay, priority
 
   -- start_new is start() for a job as it was added. false: it is not any more.
   local function start_new(job)
@@ -193,19 +193,32 @@ local function take(q, by, most)
     return call("HSET", job, "processedOn", now, "ats", "1") == 2
   end
 
+  -- tell_new writes down a job as it was added.
+  local function tell_new(id, fields)
+    if fields[2] ~= name or fields[6] ~= opts or fields[10] ~= delay or fields[12] ~= priority then
+      name, opts, delay, priority = fields[2], fields[6], fields[10], fields[12]
+      jobs[at + 1], jobs[at + 2], jobs[at + 3], jobs[at + 4], jobs[at + 5] = true, name, opts, delay, priority
+      at = at + 5
+    end
+    if fields[8] ~= timestamp then
+      timestamp = fields[8]
+      jobs[at + 1], jobs[at + 2] = false, timestamp
+      at = at + 2
+    end
+    jobs[at + 1], jobs[at + 2] = id, fields[4]
+    at = at + 2
+  end
+
   local function begin(id, job, fields, new)
     local sentenced = false
-    jobs[at + 1] = id
     if new and not start_new(job) then
       fields, new = call("HGETALL", job), false
     end
     if new then
-      jobs[at + 2], jobs[at + 3], jobs[at + 4], jobs[at + 5], jobs[at + 6], jobs[at + 7] =
-        fields[2], fields[4], fields[6], fields[8], fields[10], fields[12]
-      at = at + 7
+      tell_new(id, fields)
     else
       sentenced = start(job, fields, by)
-      jobs[at + 2] = fields
+      jobs[at + 1], jobs[at + 2] = id, fields
       at = at + 2
     end
     -- A job that only is to be failed counts for no start.
@@ -218,28 +231,20 @@ local function take(q, by, most)
     call("XADD", events, "*", "event", "active", "jobId", id, "prev", "waiting")
   end
 
-  promote(q, tonumber(by.now))
+  local due = due_jobs(q, tonumber(now))
+  if due[1] then
+    -- include: promote
+    promote(q, due)
+  end
+  local count, thrown, why, number, gone = 0, 0, "full", 0, 0
   if most > 1 and not (max or meta.paused or meta.concurrency) then
-    count, gone = first_jobs(q, most, begin)
+    count, thrown = first_jobs(q, most, begin)
   end
-  for _ = count + 1, most do
-    local wait = limited_for(q, max)
-    if wait > 0 then
-      return answer("limited", wait)
-    end
-    if held_back(q) then
-      return answer("held", 0)
-    end
-
-    local id, fields, thrown = next_job(q)
-    gone = gone + thrown
-    if not id then
-      redis.call("DEL", q .. "pc")
-      local first = redis.call("ZRANGE", q .. "delayed", 0, 0, "WITHSCORES")
-      return answer("none", first[2] and math.floor(tonumber(first[2]) / 4096) or 0)
-    end
-
-    begin(id, q .. id, fields, as_added(fields))
+  if count < most then
+    why, number, gone = take_singly(q, most - count, max, begin)
   end
-  return answer("full", 0)
+  if at > 0 then
+    set_marker(q)
+  end
+  return { why, number, thrown + gone, at > 0 and cmsgpack.pack(jobs) or "", now }
 end
