@@ -12,13 +12,13 @@ import (
 
 // armedWorker runs a worker with two slots, of which one has a job until the channel is closed and the other waits with its claim behind
 // the wait.
-func armedWorker(t *testing.T, k *kit, h Handler) (w *Worker, q *Queue, running *atomic.Int32, release chan struct{}) {
+func armedWorker(t *testing.T, k *kit, drainDelay time.Duration, h Handler) (w *Worker, q *Queue, running *atomic.Int32, release chan struct{}) {
 	t.Helper()
 
 	running, release = new(atomic.Int32), make(chan struct{})
 	q = k.queue("q")
 	o := k.workerOptions("q")
-	o.Concurrency = 2
+	o.Concurrency, o.DrainDelay = 2, drainDelay
 	w, _ = k.run(o, func(ctx context.Context, j *Job) (any, error) {
 		running.Add(1)
 		defer running.Add(-1)
@@ -43,10 +43,10 @@ func TestSmallerConcurrencyWhileWaiting(t *testing.T) {
 	t.Parallel()
 
 	k := newKit(t)
-	w, q, running, release := armedWorker(t, k, nothing)
+	w, q, running, release := armedWorker(t, k, longSleep, nothing)
 
 	k.must(w.SetConcurrency(1))
-	wait.For(t, DefaultDrainDelay/2, func() bool { return !k.blocked() })
+	wait.For(t, justBefore, func() bool { return !k.blocked() })
 	k.add(q, "second", nil, JobOptions{})
 	k.add(q, "third", nil, JobOptions{})
 
@@ -67,7 +67,7 @@ func TestRateLimitWhileWaiting(t *testing.T) {
 	var met, again atomic.Pointer[time.Time]
 
 	k := newKit(t)
-	_, q, _, release := armedWorker(t, k, func(context.Context, *Job) (any, error) {
+	_, q, _, release := armedWorker(t, k, DefaultDrainDelay, func(context.Context, *Job) (any, error) {
 		now := time.Now()
 		if met.CompareAndSwap(nil, &now) {
 			return nil, RateLimitFor(pause, errBoom)
@@ -115,6 +115,8 @@ func TestRefusedWaitIsNoSpin(t *testing.T) {
 	k.must(k.r.Do(t.Context(), "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-bzpopmin").Err())
 	k.url = "redis://u:p@" + k.srv.Addr
 
+	began := time.Now()
+
 	k.run(k.workerOptions("q"), nothing)
 
 	rejected := func() float64 {
@@ -124,7 +126,6 @@ func TestRefusedWaitIsNoSpin(t *testing.T) {
 		return number(n)
 	}
 
-	began := time.Now()
 	wait.For(t, testTimeout, func() bool { return rejected() >= 4 })
 
 	if spent := time.Since(began); spent < fetchPauseFirst {

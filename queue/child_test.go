@@ -18,7 +18,7 @@ const childEnv = "POSEFLEET_QUEUE_TEST_CHILD"
 func runChild(url string) int {
 	o := DefaultWorkerOptions()
 	o.Options = Options{RedisURL: url, Name: "q"}
-	o.LockDuration, o.LockRenewTime, o.StalledInterval = 500*time.Millisecond, 250*time.Millisecond, 200*time.Millisecond
+	o.LockDuration, o.LockRenewTime, o.StalledInterval = 4*time.Second, 200*time.Millisecond, 200*time.Millisecond
 
 	w, err := NewWorker(o, func(ctx context.Context, j *Job) (any, error) {
 		fmt.Println("started", j.ID)

@@ -139,7 +139,7 @@ func raceOnce(t *testing.T, k *kit, q *Queue, g *countingGate, started <-chan st
 
 	select {
 	case <-started:
-	case <-time.After(6 * time.Second):
+	case <-time.After(soon):
 		t.Fatal("a job was left behind")
 	}
 

@@ -124,6 +124,7 @@ func retryScenes() map[string]func(*scene) {
 			s.must(s.r.Del(s.t.Context(), "bull:q:stalled-check").Err()) // the observed worker ran without the check
 		},
 		"85": func(s *scene) {
+			s.withinAMinute()
 			s.with(func(o *WorkerOptions) { o.MetricsPoints = 60 })
 			s.plain(3)
 			s.completeNext("t1", 1)
@@ -131,6 +132,7 @@ func retryScenes() map[string]func(*scene) {
 			s.failNext("t3", errors.New("x"), OutcomeFailed)
 		},
 		"86": func(s *scene) {
+			s.withinAMinute()
 			s.with(func(o *WorkerOptions) { o.MetricsPoints = 60 })
 			s.plain(2)
 			s.completeNext("t1", 1)
@@ -168,6 +170,14 @@ func (s *scene) stall(most int) {
 	s.stalledCheck(time.Millisecond)
 	s.lockGone("1")
 	s.stalledCheck(time.Second)
+}
+
+// withinAMinute waits for the next minute where this one is about to end: the numbers of each are kept apart.
+func (s *scene) withinAMinute() {
+	now := time.Now()
+	if left := now.Truncate(time.Minute).Add(time.Minute).Sub(now); left < 3*time.Second {
+		sleep(s.t.Context(), left)
+	}
 }
 
 func (s *scene) lockGone(id string) {

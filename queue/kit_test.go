@@ -15,7 +15,16 @@ import (
 	"github.com/posefleet/posefleet/internal/redistest"
 )
 
-const testTimeout = 20 * time.Second
+// testTimeout is for what takes milliseconds on an idle machine, and may take a while where everything waits for a core.
+const testTimeout = 2 * time.Minute
+
+// soon is how long something may take that happens at once when it works, and else never. Where it would happen all the same when a wait
+// ends, that wait has the longest time there is, and justBefore is the limit.
+const (
+	soon       = 30 * time.Second
+	longSleep  = 10 * time.Second
+	justBefore = 9 * time.Second
+)
 
 // kit is one test's Redis with queues on it.
 type kit struct {

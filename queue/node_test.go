@@ -319,7 +319,7 @@ func TestGoTakesOverFromNode(t *testing.T) {
 	t.Parallel()
 	eachMajor(t, func(t *testing.T, k *kit, n *nodeSide) {
 		q := k.queue("q")
-		n.ask(nil, map[string]any{"op": "work", "opts": map[string]any{"lockDuration": 600, "stalledInterval": 200}})
+		n.ask(nil, map[string]any{"op": "work", "opts": map[string]any{"lockDuration": 4000, "stalledInterval": 200}})
 		id := n.add("n", map[string]any{"hang": true}, nil)
 		k.awaitState(q, id, StateActive)
 		n.ask(nil, map[string]any{"op": "pause"})

@@ -153,15 +153,16 @@ func (r *Results) look(ctx context.Context, id string) (done ending, known bool,
 	return r.gone(ctx, id)
 }
 
-// gone waits until all events up to now have been read and looks for the job's end among them.
+// gone waits until all events up to now have been read and looks for the job's end among them. A reader that is behind has as long as it
+// needs: only of one that reads nothing it is taken that nothing else will be known.
 func (r *Results) gone(ctx context.Context, id string) (ending, bool, error) {
 	newest, err := newestEvent(ctx, r.q.client.get(), r.q.keys)
 	if err != nil {
 		return ending{}, false, err
 	}
 
-	bound, cancel := context.WithTimeout(ctx, recheckWaited)
-	defer cancel()
+	silence := time.NewTimer(recheckWaited)
+	defer silence.Stop()
 
 	for {
 		r.mu.Lock()
@@ -178,11 +179,10 @@ func (r *Results) gone(ctx context.Context, id string) (ending, bool, error) {
 
 		select {
 		case <-moved:
-		case <-bound.Done(): // the reader is not running, was not ready, or is stuck: nothing else is known
-			if ctx.Err() != nil {
-				return ending{}, false, ctx.Err()
-			}
-
+			silence.Reset(recheckWaited)
+		case <-ctx.Done():
+			return ending{}, false, ctx.Err()
+		case <-silence.C: // the reader is not running, was not ready, or is stuck
 			return ending{err: fmt.Errorf("wait for job %s: %w", id, ErrJobNotFound)}, true, nil
 		}
 	}

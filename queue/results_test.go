@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -121,6 +122,47 @@ func TestResultsOfJobsThatGoAway(t *testing.T) {
 
 	if _, err := r.Wait(short, k.add(q, "a", nil, JobOptions{})); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a job that does not end: %v", err)
+	}
+}
+
+// A job is gone, and the reader of events takes longer to come to its end than Wait would give one that reads nothing: there is a result.
+func TestResultOfASlowReader(t *testing.T) {
+	t.Parallel()
+
+	k := newKit(t)
+	q := k.queue("q")
+
+	r, err := NewResults(k.options("q")) // the test reads for it
+	k.must(err)
+	t.Cleanup(func() { _ = r.q.Close() })
+
+	const events = 6
+
+	publish(t, q, events, 1000)
+
+	entries, err := k.r.XRange(t.Context(), "bull:q:events", "-", "+").Result()
+	k.must(err)
+
+	got := make(chan string, 1)
+	go func() { // ends with the result, or the test
+		value, err := r.Wait(t.Context(), "fast")
+		got <- fmt.Sprint(string(value), err)
+	}()
+
+	wait.For(t, testTimeout, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.waiters["fast"]) == 1 })
+
+	for i, e := range entries {
+		sleep(t.Context(), 2*recheckWaited/events) // the reader's slowness
+
+		if i < events-1 {
+			r.note(Event{ID: e.ID, Name: "custom"})
+		} else {
+			r.note(Event{ID: e.ID, Name: "completed", JobID: "fast", Fields: map[string]string{"returnvalue": "7"}})
+		}
+	}
+
+	if end := <-got; end != "7<nil>" {
+		t.Errorf("the wait ended with %s", end)
 	}
 }
 

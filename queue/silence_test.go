@@ -18,9 +18,9 @@ import (
 // trickle passes connections on to a server; what the server answers comes in small pieces.
 type trickle struct {
 	net.Listener
-	piece    int
-	pause    time.Duration
-	accepted atomic.Int32
+	piece  int
+	pause  time.Duration
+	passed atomic.Int64 // bytes of answers
 }
 
 func startTrickle(t *testing.T, target string, piece int, pause time.Duration) *trickle {
@@ -40,8 +40,6 @@ func startTrickle(t *testing.T, target string, piece int, pause time.Duration) *
 			if err != nil {
 				return
 			}
-
-			tr.accepted.Add(1)
 
 			go tr.pass(c, target) // ends with the connection
 		}
@@ -66,6 +64,8 @@ func (tr *trickle) pass(client net.Conn, target string) {
 
 	for buf := make([]byte, tr.piece); ; {
 		n, err := server.Read(buf)
+		tr.passed.Add(int64(n))
+
 		if n == tr.piece {
 			<-time.After(tr.pause) // the line's own slowness
 		}
@@ -98,8 +98,10 @@ func TestLongAnswerIsNoSilence(t *testing.T) {
 		t.Errorf("%d bytes after %v", len(j.Data), took)
 	}
 
-	if n := line.accepted.Load(); n != 1 {
-		t.Errorf("%d connections for one call", n)
+	// A call that is cut off and made again is answered twice, at least in part. The question whether the server is there, which a machine
+	// that stands still for a second makes a client ask, has a short answer.
+	if n := line.passed.Load(); n > int64(len(data)+line.piece) {
+		t.Errorf("%d bytes of answers for one call", n)
 	}
 }
 
@@ -127,7 +129,7 @@ func TestSilenceIsNoticed(t *testing.T) {
 	wait.For(t, testTimeout, func() bool { return time.Since(began) > patience/2 })
 	p.setMute(false)
 
-	if took := <-failed; took < patience || took > commandTimeout/2 {
+	if took := <-failed; took < patience || took >= commandTimeout {
 		t.Errorf("noticed after %v", took)
 	}
 }
@@ -142,9 +144,10 @@ func TestHeldBackWritesAreNoSilence(t *testing.T) {
 	k := newKit(t)
 	q := k.queue("q")
 	k.add(q, "n", nil, JobOptions{})
-	k.must(k.r.Do(t.Context(), "CLIENT", "PAUSE", held.Milliseconds(), "WRITE").Err())
 
 	began := time.Now()
+	k.must(k.r.Do(t.Context(), "CLIENT", "PAUSE", held.Milliseconds(), "WRITE").Err())
+
 	_, err := q.Add(t.Context(), "n", nil, JobOptions{})
 
 	if took := time.Since(began); err != nil || took < patience {
@@ -168,7 +171,7 @@ func TestSilenceIsAskedAboutOnce(t *testing.T) {
 		return probe()
 	}
 
-	k.must(k.r.Do(t.Context(), "CLIENT", "PAUSE", (3 * patience).Milliseconds(), "ALL").Err())
+	k.must(k.r.Do(t.Context(), "CLIENT", "PAUSE", (5 * patience).Milliseconds(), "ALL").Err())
 
 	began := time.Now()
 

@@ -143,17 +143,20 @@ func (k *kit) serverCPU() float64 {
 func TestManyStalled(t *testing.T) {
 	t.Parallel()
 
-	const jobs = 30000
+	const jobs, step = 30000, 2000
 
 	k := newKit(t)
 	q := k.queue("q")
 	ctx := t.Context()
 
-	k.must(k.r.Eval(ctx, `for id = 1, tonumber(ARGV[1]) do
-		redis.call("HSET", KEYS[1] .. id, "name", "n", "data", "{}", "opts", "{}", "priority", 0)
-		redis.call("LPUSH", KEYS[1] .. "active", id)
-	end
-	return 1`, []string{"bull:q:"}, jobs).Err())
+	for first := 1; first <= jobs; first += step {
+		k.must(k.r.Eval(ctx, `for id = tonumber(ARGV[1]), tonumber(ARGV[2]) do
+			redis.call("HSET", KEYS[1] .. id, "name", "n", "data", "{}", "opts", "{}", "priority", 0)
+			redis.call("LPUSH", KEYS[1] .. "active", id)
+		end
+		return 1`, []string{"bull:q:"}, first, first+step-1).Err())
+	}
+
 	k.must(k.r.LPush(ctx, "bull:q:active", "0:0", "ghost").Err())
 	before := k.serverCPU()
 

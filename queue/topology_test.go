@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/posefleet/posefleet/internal/wait"
 )
 
 // lifeCycle goes through the whole life of jobs: kept, retried, delayed, stalled, removed.
@@ -72,7 +74,8 @@ func TestOutOfMemory(t *testing.T) {
 	q := k.queue("q")
 	started, release := make(chan struct{}), make(chan struct{})
 	o := k.workerOptions("q")
-	o.LockDuration, o.LockRenewTime = time.Second, 200*time.Millisecond
+	rec := newRecorder()
+	o.LockDuration, o.LockRenewTime, o.Observer = 20*time.Second, 200*time.Millisecond, rec
 	_, stop := k.run(o, func(ctx context.Context, _ *Job) (any, error) {
 		close(started)
 
@@ -94,7 +97,9 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("add: %v", err)
 	}
 
-	sleep(t.Context(), 2*o.LockDuration) // renewals have to work meanwhile
+	// Renewals work meanwhile.
+	renewed := rec.extended()
+	wait.For(t, testTimeout, func() bool { return rec.extended() > renewed+2 }, "the lock is not renewed")
 	close(release)
 	k.awaitState(q, id, StateCompleted)
 }

@@ -187,7 +187,7 @@ func seedWorker(k *kit) {
 }
 
 // tourHandler does what the job's name says.
-func tourHandler(k *kit, remove func(id string)) Handler {
+func tourHandler(rec *recorder, remove func(id string)) Handler {
 	var seen sync.Map
 
 	return func(ctx context.Context, j *Job) (any, error) {
@@ -201,7 +201,9 @@ func tourHandler(k *kit, remove func(id string)) Handler {
 		case j.Name == "broken":
 			return nil, errBoom
 		case j.Name == "slow":
-			sleep(ctx, 400*time.Millisecond) // the job's work: its lock is renewed
+			// The job's work lasts until its lock has been renewed.
+			for before := rec.extended(); rec.extended() == before && sleep(ctx, time.Millisecond); {
+			}
 		case j.Name == "removed":
 			remove(j.ID)
 		case j.Name == "parent", j.Name == "leaver":
@@ -232,7 +234,7 @@ func tourHandler(k *kit, remove func(id string)) Handler {
 func tourWorker(k *kit, o Options) {
 	wo := DefaultWorkerOptions()
 	wo.Options, wo.WorkerName, wo.MetricsPoints, wo.Concurrency = o, "w", 5, 2
-	wo.StalledInterval, wo.LockDuration, wo.LockRenewTime = 100*time.Millisecond, time.Second, 200*time.Millisecond
+	wo.StalledInterval, wo.LockDuration, wo.LockRenewTime = 100*time.Millisecond, 20*time.Second, 200*time.Millisecond
 	wo.DrainDelay = 100 * time.Millisecond
 	wo.Limiter = &Limiter{Max: 1000, Duration: time.Minute}
 
@@ -242,7 +244,7 @@ func tourWorker(k *kit, o Options) {
 	rec := newRecorder()
 	wo.Observer = rec
 
-	_, stop := k.run(wo, tourHandler(k, func(id string) { k.must(k.r.Del(k.t.Context(), "bull:q:"+id).Err()) }))
+	_, stop := k.run(wo, tourHandler(rec, func(id string) { k.must(k.r.Del(k.t.Context(), "bull:q:"+id).Err()) }))
 
 	for _, id := range []string{"lost", "kept last", "waits", "leaver", "left", "sentenced", "parent1x", "parent2x", "parent3x", "parent4x"} {
 		wait.For(k.t, testTimeout, func() bool { return rec.outcomes(id) != "[]" }, "job %s has not ended", id)

@@ -23,11 +23,15 @@ func TestNodeTakesOverFromGo(t *testing.T) {
 		id := n.add("n", map[string]any{"n": 7}, nil)
 		proc := k.startChild(id)
 
-		n.ask(nil, map[string]any{"op": "work", "opts": map[string]any{"lockDuration": 600, "stalledInterval": 200}})
+		n.ask(nil, map[string]any{"op": "work", "opts": map[string]any{"lockDuration": 4000, "stalledInterval": 200}})
 		// Two stalled checks have to pass: they find the job active, and its lock alive.
-		for range 2 {
-			wait.For(t, testTimeout, func() bool { return k.r.Exists(t.Context(), "bull:q:stalled-check").Val() == 1 })
-			wait.For(t, testTimeout, func() bool { return k.r.Exists(t.Context(), "bull:q:stalled-check").Val() == 0 })
+		for range 3 {
+			before := k.r.Get(t.Context(), "bull:q:stalled-check").Val()
+
+			wait.For(t, testTimeout, func() bool {
+				now := k.r.Get(t.Context(), "bull:q:stalled-check").Val()
+				return now != "" && now != before
+			}, "nobody looks for stalled jobs")
 		}
 
 		if s, err := q.State(t.Context(), id); err != nil || s != StateActive || k.count("stalled") != 0 {

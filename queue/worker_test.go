@@ -17,9 +17,10 @@ import (
 // recorder notes what a worker tells.
 type recorder struct {
 	NopObserver
-	mu      sync.Mutex
-	ended   map[string][]Outcome
-	fetches int
+	mu       sync.Mutex
+	ended    map[string][]Outcome
+	fetches  int
+	renewals int
 }
 
 func newRecorder() *recorder { return &recorder{ended: map[string][]Outcome{}} }
@@ -38,6 +39,38 @@ func (r *recorder) FetchDone(bool) {
 	defer r.mu.Unlock()
 
 	r.fetches++
+}
+
+// LockExtended implements Observer.
+func (r *recorder) LockExtended(int, int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	r.renewals++
+}
+
+// extended is how many calls have renewed locks.
+func (r *recorder) extended() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.renewals
+}
+
+// times is how many runs have ended so.
+func (r *recorder) times(o Outcome) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	for _, all := range r.ended {
+		for _, one := range all {
+			if one == o {
+				n++
+			}
+		}
+	}
+
+	return n
 }
 
 func (r *recorder) outcomes(id string) string {
@@ -334,7 +367,8 @@ func TestLostLock(t *testing.T) {
 	}
 }
 
-// Redis freezes for longer than the lock: the handler is stopped by our own clock, before anybody else could have the job.
+// Redis freezes for longer than the lock: the handler is stopped by our own clock, while nobody answers. That it is stopped before anybody
+// else could have the job is held to the millisecond where time is the test's own (TestClockLockRunsOutWithoutRedis).
 func TestLockRunsOutByOwnClock(t *testing.T) {
 	t.Parallel()
 
@@ -343,20 +377,14 @@ func TestLockRunsOutByOwnClock(t *testing.T) {
 	o := k.workerOptions("q")
 	o.LockDuration, o.LockRenewTime = time.Second, 300*time.Millisecond
 
-	started := make(chan struct{})
-	stopped := make(chan time.Duration, 1)
+	started := make(chan struct{}, 10) // it may be taken again
+	stopped := make(chan error, 10)
 
 	_, stop := k.run(o, func(ctx context.Context, _ *Job) (any, error) {
-		began := time.Now()
+		started <- struct{}{}
 
-		close(started)
 		<-ctx.Done()
-
-		if !errors.Is(context.Cause(ctx), ErrLockLost) {
-			t.Errorf("cause %v", context.Cause(ctx))
-		}
-
-		stopped <- time.Since(began)
+		stopped <- context.Cause(ctx)
 
 		return nil, nil
 	})
@@ -365,12 +393,16 @@ func TestLockRunsOutByOwnClock(t *testing.T) {
 	k.add(q, "n", nil, JobOptions{})
 	<-started
 	k.srv.Pause()
+	defer k.srv.Resume()
 
-	if after := <-stopped; after > 1600*time.Millisecond {
-		t.Errorf("stopped after %v, lock of 1 s", after)
+	select {
+	case cause := <-stopped:
+		if !errors.Is(cause, ErrLockLost) {
+			t.Errorf("cause %v", cause)
+		}
+	case <-time.After(soon):
+		t.Error("the handler goes on without its lock")
 	}
-
-	k.srv.Resume()
 }
 
 // Renewal is on no job's path: jobs that last many locks run once, with another worker waiting for them.
@@ -382,12 +414,15 @@ func TestLongJobsKeepTheirLocks(t *testing.T) {
 
 	var runs atomic.Int32
 
+	rec := newRecorder()
+
 	for range 2 {
 		o := k.workerOptions("q")
-		o.LockDuration, o.LockRenewTime, o.StalledInterval, o.Concurrency = 400*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond, 3
+		o.Observer = rec
+		o.LockDuration, o.LockRenewTime, o.StalledInterval, o.Concurrency = 4*time.Second, 200*time.Millisecond, 50*time.Millisecond, 3
 		k.run(o, func(ctx context.Context, _ *Job) (any, error) {
 			runs.Add(1)
-			sleep(ctx, 2*time.Second) // the job's work: five locks long
+			sleep(ctx, 10*time.Second) // the job's work: longer than two locks
 
 			return nil, context.Cause(ctx)
 		})
@@ -399,8 +434,9 @@ func TestLongJobsKeepTheirLocks(t *testing.T) {
 
 	wait.For(t, testTimeout, func() bool { c, _ := q.Counts(t.Context()); return c.Completed == 6 })
 
-	if runs.Load() != 6 {
-		t.Errorf("%d runs of 6 jobs", runs.Load())
+	// A machine that stands still for longer than a lock loses it; then its worker knows.
+	if lost := rec.times(OutcomeLost); runs.Load() != 6+int32(lost) {
+		t.Errorf("%d runs of 6 jobs, %d locks lost", runs.Load(), lost)
 	}
 }
 
@@ -408,7 +444,9 @@ func TestDrainIdle(t *testing.T) {
 	t.Parallel()
 
 	k := newKit(t)
-	w, err := NewWorker(k.workerOptions("q"), func(context.Context, *Job) (any, error) { return nil, nil })
+	o := k.workerOptions("q")
+	o.DrainDelay = longSleep
+	w, err := NewWorker(o, func(context.Context, *Job) (any, error) { return nil, nil })
 	k.must(err)
 
 	ended := make(chan error, 1)
@@ -421,7 +459,7 @@ func TestDrainIdle(t *testing.T) {
 	w.Drain()
 	k.must(<-ended)
 
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > justBefore {
 		t.Errorf("draining an idle worker took %v", took)
 	}
 
@@ -541,7 +579,7 @@ func TestGlobalConcurrency(t *testing.T) {
 	var running, most atomic.Int32
 
 	o := k.workerOptions("q")
-	o.Concurrency = 3
+	o.Concurrency, o.DrainDelay = 3, longSleep
 	k.run(o, func(ctx context.Context, _ *Job) (any, error) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
@@ -560,7 +598,8 @@ func TestGlobalConcurrency(t *testing.T) {
 
 	wait.For(t, testTimeout, func() bool { c, _ := q.Counts(t.Context()); return c.Completed == 10 })
 
-	if took := time.Since(began); took > 4*time.Second || most.Load() != 1 {
+	// Nine times longSleep, if it were so.
+	if took := time.Since(began); took > soon || most.Load() != 1 {
 		t.Errorf("took %v with %d at once", took, most.Load())
 	}
 }
@@ -576,20 +615,9 @@ func TestLimiterAndPause(t *testing.T) {
 		k.add(q, "n", nil, JobOptions{})
 	}
 
-	var mu sync.Mutex
-
-	var starts []time.Time
-
 	o := k.workerOptions("q")
 	o.Limiter = &Limiter{Max: 2, Duration: 300 * time.Millisecond}
-	w, _ := k.run(o, func(context.Context, *Job) (any, error) {
-		mu.Lock()
-		defer mu.Unlock()
-
-		starts = append(starts, time.Now())
-
-		return nil, nil
-	})
+	w, _ := k.run(o, nothing)
 
 	wait.For(t, testTimeout, func() bool { return w.Status().Blocked })
 
@@ -599,12 +627,27 @@ func TestLimiterAndPause(t *testing.T) {
 
 	k.must(q.Resume(t.Context()))
 	wait.For(t, testTimeout, func() bool { c, _ := q.Counts(t.Context()); return c.Completed == 6 })
-	mu.Lock()
-	defer mu.Unlock()
 
-	if took := starts[5].Sub(starts[0]); took < 500*time.Millisecond {
+	starts := k.starts()
+	if took := starts[5].Sub(starts[0]); len(starts) != 6 || took < 590*time.Millisecond {
 		t.Errorf("6 jobs at 2 per 300 ms took %v", took)
 	}
+}
+
+// starts are the moments in which jobs were taken, by the clock of Redis: a handler's own may be late.
+func (k *kit) starts() (at []time.Time) {
+	k.t.Helper()
+
+	entries, err := k.r.XRange(k.t.Context(), "bull:q:events", "-", "+").Result()
+	k.must(err)
+
+	for _, e := range entries {
+		if ms, _, _ := strings.Cut(e.ID, "-"); e.Values["event"] == "active" {
+			at = append(at, time.UnixMilli(int64(number(ms))))
+		}
+	}
+
+	return at
 }
 
 func TestDelayedJobsStartOnTime(t *testing.T) {
@@ -613,11 +656,14 @@ func TestDelayedJobsStartOnTime(t *testing.T) {
 	k := newKit(t)
 	q := k.queue("q")
 
-	var late atomic.Int64
+	var late, early atomic.Int64
 
-	w, _ := k.run(k.workerOptions("q"), func(_ context.Context, j *Job) (any, error) {
-		off := time.Since(j.Timestamp.Add(j.Opts.Delay))
-		late.Store(max(late.Load(), int64(off.Abs())))
+	o := k.workerOptions("q")
+	o.DrainDelay = longSleep // nobody finds them by looking from time to time
+	w, _ := k.run(o, func(_ context.Context, j *Job) (any, error) {
+		off := int64(time.Since(j.Timestamp.Add(j.Opts.Delay)))
+		late.Store(max(late.Load(), off))
+		early.Store(min(early.Load(), off))
 
 		return nil, nil
 	})
@@ -630,7 +676,8 @@ func TestDelayedJobsStartOnTime(t *testing.T) {
 
 	wait.For(t, testTimeout, func() bool { c, _ := q.Counts(t.Context()); return c.Completed == 4 })
 
-	if off := time.Duration(late.Load()); off > 700*time.Millisecond {
-		t.Errorf("a job started %v off its time", off)
+	// How late exactly is seen where time is the test's own (TestClockDelayedJobsRunWhenDue): here the machine may be busy.
+	if most, least := time.Duration(late.Load()), time.Duration(early.Load()); most > justBefore || least < -time.Millisecond {
+		t.Errorf("a job started %v after its time, and one %v", most, least)
 	}
 }

@@ -45,10 +45,12 @@ async function counts (page) {
 
 // press finds a button among the job's actions by its tooltip, as a person does.
 async function press (page, tooltip) {
-  for (const button of await page.locator('ul[class^=jobActions] button').all()) {
-    await button.hover()
-    const found = await page.getByText(tooltip, { exact: true }).waitFor({ timeout: 3000 }).then(() => true, () => false)
-    if (found) return await button.click()
+  for (const timeout of [3000, 15000, 30000]) { // a busy machine may show it late
+    for (const button of await page.locator('ul[class^=jobActions] button').all()) {
+      await button.hover()
+      const found = await page.getByText(tooltip, { exact: true }).waitFor({ timeout }).then(() => true, () => false)
+      if (found) return await button.click()
+    }
   }
   throw new Error(`the job has no button ${tooltip}`)
 }
