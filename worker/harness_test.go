@@ -31,7 +31,7 @@ import (
 )
 
 // long bounds every wait; a loaded machine needs a small part of it.
-const long = 30 * time.Second
+const long = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	extractortest.Main()
@@ -87,7 +87,7 @@ func (b *bench) env(pairs ...string) map[string]string {
 		"QUEUE_ENABLED": strconv.FormatBool(b.redis != nil), "LISTEN": "127.0.0.1:0", "ADMIN_LISTEN": "127.0.0.1:0",
 		"CONTROL_URL": b.plane.URL(), "WORKER_SECRET": b.secrets.Worker, "DOOR_SECRET": b.secrets.Door,
 		"STORAGE_HOSTS": b.plane.Host(), "ALLOW_INSECURE": "true", "WORK_DIR": b.work, "SLOTS": "1",
-		"LOCK_DURATION": "2s", "STALLED_INTERVAL": "500ms", "LOG_LEVEL": "debug",
+		"LOCK_DURATION": "10s", "STALLED_INTERVAL": "500ms", "LOG_LEVEL": "debug",
 		"EXTRACTOR": strings.Join(extractortest.Command(), " "),
 	}
 	if b.redis != nil {
@@ -411,8 +411,14 @@ func (r *running) metric(series string) float64 {
 // awaitIdle waits until nothing runs and the work directory holds no file.
 func (r *running) awaitIdle() {
 	r.b.t.Helper()
-	wait.For(r.b.t, long, func() bool { return r.metric("posefleet_slots_in_use") == 0 }, "slots are still in use")
+	r.awaitFree()
 	wait.For(r.b.t, long, func() bool { return len(r.b.files()) == 0 }, "scratch is not empty")
+}
+
+// awaitFree waits until no slot is in use.
+func (r *running) awaitFree() {
+	r.b.t.Helper()
+	wait.For(r.b.t, long, func() bool { return r.metric("posefleet_slots_in_use") == 0 }, "slots are still in use")
 }
 
 type syncBuffer struct {

@@ -104,7 +104,7 @@ func TestDoorAcceptsAndShows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false)
 	w := b.start()
-	b.plane.Add("an_1", "slow 1s")
+	b.plane.Add("an_1", "slow 4s")
 	got := w.send(message{body: `{"analysisId":"an_1"}`}) // no v means 1
 	want := map[string]any{"analysisId": "an_1", "status": "accepted"}
 	if diff := cmp.Diff(want, got.Body); got.Code != 202 || diff != "" || got.Header.Get("Location") != "/v1/jobs/an_1" {
@@ -169,9 +169,8 @@ func TestDoorReplays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false)
 	w := b.start("SLOTS", "2")
-	for _, id := range []string{"an_1", "an_2"} {
-		b.plane.Add(id, "slow 2s")
-	}
+	b.plane.Add("an_1", "hang") // until it is cancelled
+	b.plane.Add("an_2", "slow 2s")
 	m := message{body: `{"analysisId":"an_1"}`, id: "msg_fixed"}
 	var wg sync.WaitGroup
 	for range 10 { // also at once
@@ -224,7 +223,7 @@ func TestDoorControlPlaneDown(t *testing.T) {
 			if got.Code != 503 || got.Header.Get("Retry-After") == "" {
 				t.Errorf("%d %v", got.Code, got.Body)
 			}
-			if took := time.Since(begin); took > 7*time.Second {
+			if took := time.Since(begin); took > 30*time.Second {
 				t.Errorf("answered after %s", took)
 			}
 			untouched(t, b, w)
@@ -256,7 +255,7 @@ func TestDoorFailureIsReported(t *testing.T) {
 func TestDoorBeforeTheExtractorIsReady(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false)
-	w := b.launch("EXTRACTOR", strings.Join(b.command("late", "2s"), " "))
+	w := b.launch("EXTRACTOR", strings.Join(b.command("late", "8s"), " "))
 	b.plane.Add("an_1", "ok")
 	if got := w.post("an_1"); got.Code != 503 || got.Body["code"] != "worker_starting" || got.Header.Get("Retry-After") == "" {
 		t.Errorf("starting: %d %v", got.Code, got.Body)

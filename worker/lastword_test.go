@@ -58,7 +58,7 @@ func TestRenewalBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, true)
 	b.plane.Add("an_1", "error no_video_stream")
-	b.plane.Lease = 3 * time.Second
+	b.plane.Lease = 6 * time.Second
 	posted, renewed := make(chan struct{}), make(chan struct{})
 	var once, again sync.Once
 	b.plane.Fault("result", func(_ http.ResponseWriter, r *http.Request) bool {

@@ -19,7 +19,7 @@ func TestAllPartsComeBack(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, true)
 			line := nettest.Start(t, b.redis.Addr)
-			w := b.start("REDIS_URL", "redis://"+line.Addr(), "SLOTS", "2") // a claim in flight on a dead line holds one
+			w := b.start("REDIS_URL", "redis://"+line.Addr(), "SLOTS", "2", "LOCK_RENEW_TIME", "500ms") // a claim in flight on a dead line holds one
 			before := w.metric("posefleet_last_fetch_timestamp_seconds")
 			strike(line)
 			b.plane.Add("an_door", "ok")
@@ -28,7 +28,7 @@ func TestAllPartsComeBack(t *testing.T) {
 			}
 			line.Heal()
 
-			b.plane.Add("an_long", "slow 4s") // twice its lock
+			b.plane.Add("an_long", "slow 4s") // its lock is renewed
 			b.add("an_long", 1)
 			job := b.awaitState("an_long", queue.StateCompleted)
 			if job.AttemptsStarted != 1 || !strings.Contains(string(job.Progress), `"stage":"report"`) {

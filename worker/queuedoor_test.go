@@ -309,7 +309,7 @@ func TestConceded(t *testing.T) {
 func TestLockLossKillsAndPostsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, true)
-	w := b.start("LOCK_DURATION", "600ms")
+	w := b.start("LOCK_RENEW_TIME", "300ms")
 	b.plane.Add("an_1", "hang")
 	b.add("an_1", 3)
 	wait.For(t, long, func() bool { return w.get("an_1").Body["stage"] == "extract" }, "not extracting")
@@ -399,13 +399,14 @@ func TestStalledTooOften(t *testing.T) {
 	b.plane.Add("an_1", "hang")
 	b.plane.Add("an_2", "ok")
 	b.add("an_1", 5)
+	pairs := []string{"MAX_STALLED_COUNT", "1", "LOCK_DURATION", "3s", "LOCK_RENEW_TIME", "300ms", "STALLED_INTERVAL", "300ms"}
 	for range 2 {
-		c := b.spawn("MAX_STALLED_COUNT", "1", "LOCK_DURATION", "500ms", "STALLED_INTERVAL", "300ms")
+		c := b.spawn(pairs...)
 		starts := len(b.plane.Calls("get", "an_1"))
 		wait.For(t, long, func() bool { return len(b.plane.Calls("get", "an_1")) > starts }, "not started")
 		c.kill(t)
 	}
-	w := b.start("MAX_STALLED_COUNT", "1", "LOCK_DURATION", "500ms", "STALLED_INTERVAL", "300ms")
+	w := b.start(pairs...)
 	b.awaitState("an_1", queue.StateFailed)
 	results := b.plane.Results("an_1")
 	if len(results) != 1 || results[0].Parsed.Type != protocol.ResultFailed || results[0].Parsed.Data.Error.Code != protocol.CodeLockLost {

@@ -79,10 +79,11 @@ func (b *bench) round(w *running, i, slots int) time.Duration {
 	}
 	wait.For(b.t, long, func() bool { s, _ := b.plane.State(q); return s == "delivered" }, "round %d: the queue's job is stranded", i)
 	took := time.Since(begin)
-	if took > 6*time.Second {
+	if took > long {
 		b.t.Errorf("round %d: the queue's job took %s", i, took)
 	}
 	wait.For(b.t, long, func() bool { return b.state(q) == queue.StateCompleted }, "round %d: not completed", i)
+	w.awaitFree() // a run holds its slot a moment longer than the control plane needs to have its result
 	return took
 }
 
@@ -109,9 +110,9 @@ func TestIdleWorkerNeverRefuses(t *testing.T) {
 func TestSameIDThroughBothDoors(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, true)
-	b.plane.Lease = 3 * time.Second
+	b.plane.Lease = 6 * time.Second
 	w := b.start("SLOTS", "2")
-	b.plane.Add("an_1", "slow 2s")
+	b.plane.Add("an_1", "slow 6s")
 	if got := w.post("an_1"); got.Code != 202 {
 		t.Fatalf("%d", got.Code)
 	}
@@ -137,7 +138,7 @@ func TestManyPostsOfOneID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false)
 	w := b.start()
-	b.plane.Add("an_1", "slow 1s")
+	b.plane.Add("an_1", "hang")
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
