@@ -12,7 +12,7 @@ import (
 )
 
 // soon is far less than the 40 s to the next renewal of a lease of two minutes.
-const soon = 15 * time.Second
+const soon = 30 * time.Second
 
 // TestCancelRunning cancels an analysis at the control plane while a worker is at it: the worker stops at once, the queue's job completes as
 // cancelled, and a job that still waited is gone. Nothing of either is left for a worker to come.

@@ -376,7 +376,7 @@ func TestRedisGone(t *testing.T) {
 
 	s := newSystem(t, posefleet(t))
 	journal := filepath.Join(t.TempDir(), "journal")
-	w := s.startWorker("worker", quickLocks(stopwatch{work: 3 * time.Second, journal: journal}))
+	w := s.startWorker("worker", quickLocks(stopwatch{work: 10 * time.Second, journal: journal}))
 
 	s.prepare("an_1", s.textClip(), nil)
 	s.add("an_1", 3)

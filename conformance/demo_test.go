@@ -198,7 +198,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 
 	for _, pid := range children {
-		wait.For(t, 5*time.Second, func() bool { return !alive(pid) }, "process %d lives on", pid)
+		wait.For(t, time.Minute, func() bool { return !alive(pid) }, "process %d lives on", pid)
 	}
 
 	checkEmpty(t, tmp)

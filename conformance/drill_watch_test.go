@@ -17,13 +17,7 @@ import (
 	"github.com/posefleet/posefleet/queue"
 )
 
-const (
-	sampleEvery = 250 * time.Millisecond
-	// probeLimit is how long a probe may take (invariant 4); two in a row have to be late, since the machine is shared with the drill itself.
-	probeLimit = time.Second
-	// orphanSlack is what a loaded machine may add to the bound of invariant 3.
-	orphanSlack = 2 * time.Second
-)
+const sampleEvery = 250 * time.Millisecond
 
 // sample is the state of the queue at one moment.
 type sample struct {
@@ -66,7 +60,7 @@ func newWatch(d *drill) (*watch, error) {
 
 	return &watch{
 		drill: d, verifier: webhook.NewVerifier(secrets),
-		probe:   &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+		probe:   &http.Client{Timeout: 3 * d.cfg.probe, Transport: &http.Transport{DisableKeepAlives: true}},
 		orphans: map[string]time.Time{}, flagged: map[string]bool{}, late: map[string]int{},
 	}, nil
 }
@@ -162,7 +156,7 @@ func (w *watch) noteOrphans(active []string, held []bool) {
 			w.orphans[id] = now
 		}
 
-		if age := now.Sub(w.orphans[id]); age > w.drill.cfg.lock+2*w.drill.cfg.stalled+orphanSlack && !w.flagged[id] {
+		if age := now.Sub(w.orphans[id]); age > w.drill.cfg.lock+2*w.drill.cfg.stalled+w.drill.cfg.slack && !w.flagged[id] {
 			w.flagged[id] = true
 			w.wrong = append(w.wrong, fmt.Sprintf("I3: %s is in active without a lock for %v", id, age.Round(time.Millisecond)))
 		}
@@ -202,7 +196,7 @@ func (w *watch) probeOne(ctx context.Context, m *member, path string) {
 	w.slowest = max(w.slowest, took)
 	key := m.name + path
 
-	if took <= probeLimit {
+	if took <= w.drill.cfg.probe {
 		w.late[key] = 0
 	} else if w.late[key]++; w.late[key] == 2 {
 		w.wrong = append(w.wrong, fmt.Sprintf("I4: %s of %s took %v twice in a row (%v)", path, m.name, took.Round(time.Millisecond), err))

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/posefleet/posefleet/internal/need"
 	"github.com/posefleet/posefleet/protocol"
@@ -267,7 +266,7 @@ func (s *system) faultBadWorkerSecret(t *testing.T) {
 	s.checkFailedFor(t, mine.awaitJob("an_refused"), protocol.CodeClaimRefused, 1)
 	s.checkQuiet(w)
 
-	if err := w.Stop(os.Interrupt, 20*time.Second); err != nil {
+	if err := w.Stop(os.Interrupt, startLimit); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }

@@ -64,7 +64,8 @@ func TestGuard(t *testing.T) {
 // quickLocks are settings for tests in which a worker dies: nobody waits long for its lock.
 func quickLocks(s stopwatch) extra {
 	return extra{
-		"POSEFLEET_LOCK_DURATION":    "1s",
+		"POSEFLEET_LOCK_DURATION":    "4s",
+		"POSEFLEET_LOCK_RENEW_TIME":  "500ms", // a machine that stands still for seconds loses none
 		"POSEFLEET_STALLED_INTERVAL": "500ms",
 		"POSEFLEET_EXTRACTOR":        s.command(),
 	}

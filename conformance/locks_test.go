@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	fullLock  = flag.Duration("full.lock", 8*time.Second, "lock time of TestLocksUnderFullLoad")
+	fullLock  = flag.Duration("full.lock", 12*time.Second, "lock time of TestLocksUnderFullLoad")
 	fullLocks = flag.Int("full.locks", 2, "how many lock times the load of TestLocksUnderFullLoad lasts")
 )
 

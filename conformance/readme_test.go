@@ -6,14 +6,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/posefleet/posefleet/internal/need"
 )
 
-// TestReadmeByHand runs the commands of the README's "Running a fleet" as they stand there, up to the pose document. The addresses and the
-// extractor are the test's.
+// TestReadmeByHand runs the commands of the README's "Running a fleet" as they stand there, up to the pose document and the removal of what
+// was made. The addresses and the extractor are the test's.
 func TestReadmeByHand(t *testing.T) {
 	t.Parallel()
 
@@ -30,7 +31,7 @@ func TestReadmeByHand(t *testing.T) {
 	_, section, ok := strings.Cut(string(text), "\n## Running a fleet\n")
 
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1)
-	if !ok || len(blocks) < 2 {
+	if !ok || len(blocks) < 3 {
 		t.Fatal("the README does not show how to run a fleet")
 	}
 
@@ -49,7 +50,7 @@ func TestReadmeByHand(t *testing.T) {
 
 	// Between the two the reader needs a moment, and a script as long as it takes.
 	started := "until curl -s -o started.txt http://127.0.0.1:8081/readyz && curl -sf -o started.txt http://127.0.0.1:9090/readyz; do sleep 0.1; done\n"
-	script := "set -euo pipefail\ntrap 'kill $(jobs -p); wait' EXIT\n" + blocks[0][1] + started + blocks[1][1]
+	script := "set -euo pipefail\ntrap 'kill $(jobs -p) || true; wait' EXIT\n" + blocks[0][1] + started + blocks[1][1] + "cp pose.json my-pose.json\n" + blocks[2][1]
 	script = strings.NewReplacer("127.0.0.1:8081", plane, "127.0.0.1:8080", address(t), "127.0.0.1:9090", address(t)).Replace(script)
 
 	s := newQueueOnly(t)
@@ -63,7 +64,18 @@ func TestReadmeByHand(t *testing.T) {
 	}
 
 	var pose struct{ Schema string }
-	if text, err = os.ReadFile(filepath.Join(dir, "pose.json")); err != nil || json.Unmarshal(text, &pose) != nil {
+	if text, err = os.ReadFile(filepath.Join(dir, "my-pose.json")); err != nil || json.Unmarshal(text, &pose) != nil {
 		t.Errorf("the pose document: %v, %d bytes", err, len(text))
+	}
+
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	for _, path := range left {
+		if name := filepath.Base(path); !slices.Contains([]string{"build", "my-clip.mp4", "my-pose.json", "started.txt"}, name) {
+			t.Errorf("%s is left", name)
+		}
+	}
+
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -136,7 +136,7 @@ func awaitHTTP(t testing.TB, p *process, url string) {
 
 // get is the status of a GET, 0 if there is no answer.
 func get(url string) int {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 	response, err := client.Get(url)
 	if err != nil {
@@ -315,13 +315,13 @@ func (s *system) checkQuiet(workers ...*worker) {
 	client := s.redis.Client()
 	ctx := s.t.Context()
 
-	wait.For(s.t, 20*time.Second, func() bool {
+	wait.For(s.t, time.Minute, func() bool {
 		return client.LLen(ctx, "bull:"+queueName+":active").Val() == 0 && len(client.Keys(ctx, "bull:"+queueName+":*:lock").Val()) == 0
 	}, "active %v, locks %v", client.LRange(ctx, "bull:"+queueName+":active", 0, -1), client.Keys(ctx, "bull:"+queueName+":*:lock"))
 
 	for _, w := range workers {
-		wait.For(s.t, 20*time.Second, func() bool { return w.metric("posefleet_slots_in_use") == "0" }, "slots in use of %s", w.name)
-		wait.For(s.t, 20*time.Second, func() bool { return len(leftovers(w.workDir)) == 0 }, "scratch space of %s", w.name)
+		wait.For(s.t, time.Minute, func() bool { return w.metric("posefleet_slots_in_use") == "0" }, "slots in use of %s", w.name)
+		wait.For(s.t, time.Minute, func() bool { return len(leftovers(w.workDir)) == 0 }, "scratch space of %s", w.name)
 	}
 }
 
@@ -342,7 +342,7 @@ func leftovers(dir string) []string {
 
 // metric is the value of a metric without labels, "" if it is not there.
 func (w *worker) metric(name string) string {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 	response, err := client.Get(w.admin + "/metrics")
 	if err != nil {

@@ -122,15 +122,15 @@ func TestRedeliver(t *testing.T) {
 		r.verifier.Now = c.Now
 	})
 	b.delivered(t, "an_1")
-	wait.For(t, 20*time.Second, func() bool { return r.seen() == 1 }, "no notice")
+	wait.For(t, time.Minute, func() bool { return r.seen() == 1 }, "no notice")
 	b.clock.advance(5 * 24 * time.Hour) // longer than a notice is tried by itself
 	// The first one's end may not have been noted yet: then it is hurried, and nothing new is sent.
-	wait.For(t, 20*time.Second, func() bool {
+	wait.For(t, time.Minute, func() bool {
 		answer := b.api(t, http.MethodPost, "/v1/analyses/an_1/redeliver", nil).want(t, http.StatusAccepted, "")
 
 		return answer.header.Get("Idempotent-Replayed") == ""
 	}, "it is never sent again")
-	wait.For(t, 20*time.Second, func() bool { return r.seen() == 2 }, "the notice did not come again")
+	wait.For(t, time.Minute, func() bool { return r.seen() == 2 }, "the notice did not come again")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ids[1] != r.ids[0] || r.bodies[1] != r.bodies[0] || len(r.faults) > 0 {

@@ -119,7 +119,7 @@ func TestNewFails(t *testing.T) {
 	if _, err := control.New(t.Context(), taken, nil); err == nil {
 		t.Error("two on one address")
 	}
-	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	soon, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if _, err := control.New(soon, b.cfg, nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "process "+strconv.Itoa(os.Getpid())) {
 		t.Errorf("two on one file: %v", err)

@@ -166,6 +166,12 @@ func TestRetryInTheQueue(t *testing.T) {
 			return h.queue.RetryWith(t.Context(), "an_1", queue.RetryOptions{ResetAttemptsMade: true})
 		},
 		func() error {
+			return h.queue.RetryWith(t.Context(), "an_1", queue.RetryOptions{ResetAttemptsStarted: true})
+		},
+		func() error {
+			return h.queue.RetryWith(t.Context(), "an_1", queue.RetryOptions{ResetAttemptsMade: true, ResetAttemptsStarted: true})
+		},
+		func() error {
 			_, err := h.queue.RetryAll(t.Context(), queue.StateFailed, time.Now().Add(time.Minute))
 
 			return err

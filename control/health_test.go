@@ -67,7 +67,10 @@ func TestFleetIsFresh(t *testing.T) {
 	wait.For(t, patience, func() bool {
 		since := time.Since(added) // before the answer: numbers that are younger than this know the job
 		f := look()
-		if f.Queue == nil || f.Age == nil || *f.Age < 0 || *f.Age > 3 {
+		if f.Queue == nil || *f.Age > 3 {
+			return false // on a machine that stood still: not read in its second, or not said at once
+		}
+		if *f.Age < 0 {
 			t.Fatalf("%+v", f)
 		}
 		if f.Queue.Waiting == 0 && *f.Age < since.Seconds()-2 {
@@ -76,7 +79,8 @@ func TestFleetIsFresh(t *testing.T) {
 
 		return f.Queue.Waiting == 1
 	}, "the job does not show")
-	if took := time.Since(added); took > 20*time.Second {
+	// Without a question it would show at the next census, 30 s after the one before.
+	if took := time.Since(added); took > 25*time.Second {
 		t.Errorf("it shows only after %v", took)
 	}
 }

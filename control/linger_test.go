@@ -59,7 +59,7 @@ func TestTooLargeByHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		const size = 5 << 20
 		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: control.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			path, size, strings.Repeat("x", size))

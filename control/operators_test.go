@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -381,12 +382,16 @@ func TestLiveEndsWithServer(t *testing.T) {
 		defer close(done)
 		b.stop()
 	}()
-	wait.For(t, 5*time.Second, func() bool {
+	wait.For(t, time.Minute, func() bool {
 		select {
 		case <-done:
 			return true
 		default:
 			return false
 		}
-	}, "the server waits for a watcher")
+	}, "the server does not end")
+	// Had it waited until running requests are cut off, the stream would have no end.
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		t.Errorf("the server waits for a watcher, and cuts it off: %v", err)
+	}
 }

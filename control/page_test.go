@@ -168,6 +168,8 @@ const painted = `
 		};
 	});
 	const drawn = () => page.waitForFunction(() => Number(document.querySelector('canvas#skeleton').dataset.drawn) > 0);
+	// The films have 25 pictures a second. On a slow machine a picture is shown, and drawn on, some time after it was asked for.
+	const reached = (frame) => page.waitForFunction((frame) => Number(document.querySelector('canvas#skeleton').dataset.frame) === frame, frame);
 	const seek = async (at) => {
 		await page.evaluate((at) => new Promise((resolve) => {
 			const video = document.querySelector('video#clip');
@@ -175,6 +177,7 @@ const painted = `
 			video.addEventListener('seeked', () => requestAnimationFrame(() => requestAnimationFrame(resolve)), { once: true });
 			video.currentTime = at;
 		}), at);
+		await reached(Math.floor(25 * at));
 		return painted();
 	};
 `
@@ -227,7 +230,7 @@ func TestPageInBrowser(t *testing.T) {
 		const playing = await painted();
 		const seek10 = await seek(0.41), seek40 = await seek(1.61);
 		await page.keyboard.press('.');
-		await page.waitForFunction(() => document.querySelector('canvas').dataset.frame === '41');
+		await reached(41);
 		const stepped = await painted();
 		await page.keyboard.press('s');
 		const hidden = await painted();
@@ -275,9 +278,11 @@ func TestPageUnplayableClip(t *testing.T) {
 		await drawn();
 		await page.waitForSelector('#scrubber');
 		await page.fill('#scrubber', '805');
+		await reached(20);
 		const scrubbed = await painted();
 		await page.focus('#scrubber');
 		for (let i = 0; i < 40; i++) await page.keyboard.press('ArrowRight');
+		await reached(21);
 		const keyed = await painted();
 		await page.click('#play');
 		await page.waitForFunction(() => Number(document.querySelector('canvas').dataset.frame) > 24);

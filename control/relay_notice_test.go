@@ -28,6 +28,8 @@ type hanging struct {
 
 	mu   sync.Mutex
 	seen map[string]int
+	// hanging is how many notices wait for their answer now, beside how many others came while one did.
+	hanging, beside int
 }
 
 func newHanging(t *testing.T, hangs func(id string) bool) *hanging {
@@ -46,10 +48,21 @@ func newHanging(t *testing.T, hangs func(id string) bool) *hanging {
 // ServeHTTP implements http.Handler.
 func (h *hanging) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(webhook.HeaderID)
+	hangs := h.hangs(id)
 	h.mu.Lock()
 	h.seen[id]++
+	if hangs {
+		h.hanging++
+		defer func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.hanging--
+		}()
+	} else if h.hanging > 0 {
+		h.beside++
+	}
 	h.mu.Unlock()
-	if h.hangs(id) {
+	if hangs {
 		select {
 		case <-h.letGo:
 		case <-r.Context().Done():
@@ -90,8 +103,11 @@ func TestReceiverHangsWithOneNotice(t *testing.T) {
 		report()
 	}
 	wait.For(t, patience, func() bool { n, _ := r.count(); return n == 6 }, "the others' notices wait for the one that hangs")
-	if n := r.givenUp.Load(); n != 0 {
-		t.Errorf("the others had to wait until the one that hangs was given up")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// On a machine that is slow the one that hangs may have been given up meanwhile, and some may have come before it was tried again.
+	if r.beside == 0 || r.givenUp.Load() == 0 && r.beside != 5 {
+		t.Errorf("%d of the others came while the first one hung", r.beside)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is for what takes milliseconds on an idle machine.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // wantJob waits for the job of an analysis and checks that it is the contract's.
 func wantJob(t *testing.T, q *queue.Queue, id string) {

@@ -108,7 +108,7 @@ func testRestore(t *testing.T, db saved) {
 	b := setup(t, func(c *control.Config) {
 		c.RedisURL, c.DatabaseURL, c.NoticeURL, c.NoticeSecrets, c.RunLook = redis.URL, db.url, server.URL, secrets, 3*time.Second
 		c.JobAttempts = 1
-		customer.verifier.Now = c.Now
+		customer.clock, customer.begun = c.Now, c.Now()
 	})
 	q := b.openQueue(t)
 	for _, id := range []string{"an_before", "an_since", "an_works"} {
@@ -117,14 +117,14 @@ func testRestore(t *testing.T, db saved) {
 	}
 	before := b.redeem(t, redeemRequest("an_before", "w1", 1))
 	b.report(t, before, completed(before, b.artifact(t, before, poseBytes(t, poseDoc)))).want(t, http.StatusOK, "")
-	wait.For(t, patience, func() bool { return customer.seen() == 1 }, "no notice of the first")
+	wait.For(t, patience, func() bool { return customer.got("ntc_an_before_0") }, "no notice of the first")
 
 	db.backup(t)
 
 	// Since then one was delivered, one is being worked on, one was made.
 	since := b.redeem(t, redeemRequest("an_since", "w1", 1))
 	b.report(t, since, completed(since, b.artifact(t, since, poseBytes(t, poseDoc)))).want(t, http.StatusOK, "")
-	wait.For(t, patience, func() bool { return customer.seen() == 2 }, "no notice of the second")
+	wait.For(t, patience, func() bool { return customer.got("ntc_an_since_0") }, "no notice of the second")
 	works := b.redeem(t, redeemRequest("an_works", "w1", 1))
 	worked := completed(works, b.artifact(t, works, poseBytes(t, poseDoc)))
 	b.submitted(t, "an_new")

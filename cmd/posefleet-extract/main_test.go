@@ -278,7 +278,7 @@ func TestServeTakesItsDecoderAlong(t *testing.T) {
 			if (err == nil) != (sig == syscall.SIGTERM) {
 				t.Errorf("ended with %v", err)
 			}
-			wait.For(t, 5*time.Second, func() bool { return !running(t, clip) }, "the decoder is still there")
+			wait.For(t, time.Minute, func() bool { return !running(t, clip) }, "the decoder is still there")
 		})
 	}
 }

@@ -156,7 +156,7 @@ func (k *killing) run(t *testing.T, redis *redistest.Server, database string) {
 	if err != nil {
 		fault("%v", err)
 	}
-	if err := k.proc.Stop(syscall.SIGTERM, 20*time.Second); err != nil {
+	if err := k.proc.Stop(syscall.SIGTERM, patience); err != nil {
 		fault("does not end: %v", err)
 	}
 }

@@ -182,7 +182,7 @@ func TestFileCutUpload(t *testing.T) {
 	if _, err := conn.Write(body[:1000]); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, 10*time.Second, func() bool { return len(b.left(t)) == 1 }, "the upload never began")
+	wait.For(t, time.Minute, func() bool { return len(b.left(t)) == 1 }, "the upload never began")
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestFileCutUpload(t *testing.T) {
 	if resp.StatusCode != http.StatusBadRequest {
 		t.Fatalf("cut upload: %d", resp.StatusCode)
 	}
-	wait.For(t, 10*time.Second, func() bool { return len(b.left(t)) == 0 }, "the temporary file stays")
+	wait.For(t, time.Minute, func() bool { return len(b.left(t)) == 0 }, "the temporary file stays")
 	mustPut(t, b, "k", body)
 }
 

@@ -121,7 +121,7 @@ func TestS3(t *testing.T) {
 			t.Fatal(err)
 		}
 		var a answer
-		wait.For(t, 20*time.Second, func() bool {
+		wait.For(t, time.Minute, func() bool {
 			a = do(t, http.MethodGet, u.URL, u.Headers, nil)
 
 			return a.status != http.StatusOK

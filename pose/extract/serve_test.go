@@ -178,7 +178,7 @@ func TestServerStopsAtOnce(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("still running")
 			}
 			if left, _ := os.ReadDir(out); len(left) != 0 {

@@ -219,7 +219,7 @@ func TestDecoderDiesWithItsContext(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	wait.For(t, 5*time.Second, func() bool { return len(decoders(t, path)) == 0 }, "decoder still there")
+	wait.For(t, time.Minute, func() bool { return len(decoders(t, path)) == 0 }, "decoder still there")
 }
 
 func TestClosedReaderLeavesNoDecoder(t *testing.T) {

@@ -187,7 +187,7 @@ func TestFromZeroAndBack(t *testing.T) {
 		a.shown = 2
 		a.tasks = []*fakeTask{{id: "t1", health: "HEALTHY"}, {id: "t2", health: "HEALTHY"}}
 	})
-	wait.For(t, 20*time.Second, func() bool {
+	wait.For(t, time.Minute, func() bool {
 		status, err := r.Status(t.Context(), time.Time{}, 10)
 
 		return err == nil && status.Running == 2 && status.Ready == 2 && status.Desired == 2 && status.Waiting == 3
@@ -205,7 +205,7 @@ func TestFromZeroAndBack(t *testing.T) {
 // await waits until so many tasks are asked for.
 func (a *api) await(t *testing.T, n int) {
 	t.Helper()
-	wait.For(t, 25*time.Second, func() bool {
+	wait.For(t, time.Minute, func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 

@@ -97,7 +97,7 @@ func (f *Fleet) pids() []int {
 
 func await(t *testing.T, f *Fleet, want fleet.Seen) {
 	t.Helper()
-	wait.For(t, 20*time.Second, func() bool {
+	wait.For(t, time.Minute, func() bool {
 		got, err := f.Look(t.Context())
 
 		return err == nil && got == want
@@ -136,7 +136,7 @@ func TestFromZeroAndBack(t *testing.T) {
 	if err := syscall.Kill(pids[1], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, 20*time.Second, func() bool {
+	wait.For(t, time.Minute, func() bool {
 		now := f.pids()
 
 		return len(now) == 1 && now[0] != pids[1]
@@ -180,7 +180,7 @@ func TestDies(t *testing.T) {
 	f, end := start(t, "dies")
 	f.cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	set(t, f, 1)
-	wait.For(t, 20*time.Second, func() bool {
+	wait.For(t, time.Minute, func() bool {
 		return log.has("pause=250ms") && log.has("pause=500ms") && log.has("exit status 3")
 	}, "not started again")
 	await(t, f, fleet.Seen{Desired: 1})
@@ -199,7 +199,7 @@ func TestOutputIsTagged(t *testing.T) {
 	log := &written{}
 	f.cfg.Log = slog.New(slog.NewJSONHandler(log, nil))
 	set(t, f, 1)
-	wait.For(t, 20*time.Second, func() bool { return log.has("last words") })
+	wait.For(t, time.Minute, func() bool { return log.has("last words") })
 	end()
 	first := log.lines()
 	var pid int

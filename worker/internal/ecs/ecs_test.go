@@ -168,7 +168,7 @@ func TestProtectorRunEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	wait.For(t, 5*time.Second, func() bool { return len(done) == 1 }, "Run does not end")
+	wait.For(t, time.Minute, func() bool { return len(done) == 1 }, "Run does not end")
 	if diff := cmp.Diff([]string{`{"ExpiresInMinutes":15,"ProtectionEnabled":true}`}, a.seen()); diff != "" {
 		t.Error(diff) // protection is left alone at the end
 	}

@@ -118,7 +118,7 @@ func TestStackTellsWhoDied(t *testing.T) {
 
 	select {
 	case <-s.died:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nobody is told")
 	}
 
@@ -316,7 +316,7 @@ func TestRedisChild(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 
-	wait.For(t, 5*time.Second, func() bool {
+	wait.For(t, time.Minute, func() bool {
 		_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
 
 		return err != nil

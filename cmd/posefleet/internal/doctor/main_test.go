@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	fakeWord = "fake-extractor"
 )
 
