@@ -83,7 +83,8 @@ func TestControlDashboard(t *testing.T) {
 	}
 	type rule struct{ Record, Expr string }
 	var rules []rule
-	places, shown := map[string]string{}, ""
+	places := map[string]string{}
+	var shown strings.Builder
 	for i, p := range b.Panels {
 		place := fmt.Sprint(p.GridPos)
 		if p.ID != i+1 || len(p.Targets) == 0 || places[place] != "" || p.GridPos.X+p.GridPos.W > 24 {
@@ -94,12 +95,12 @@ func TestControlDashboard(t *testing.T) {
 			if wrong := wrongIn(known, target.Expr); len(wrong) > 0 {
 				t.Errorf("%s: %s", p.Title, wrong)
 			}
-			shown += target.Expr + "\n"
+			shown.WriteString(target.Expr + "\n")
 			rules = append(rules, rule{fmt.Sprintf("panel:%d:%d", p.ID, len(rules)), strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")})
 		}
 	}
 	for name := range known {
-		if !regexp.MustCompile(name + `\b`).MatchString(shown) {
+		if !regexp.MustCompile(name + `\b`).MatchString(shown.String()) {
 			t.Errorf("%s is not shown", name)
 		}
 	}

@@ -23,8 +23,8 @@ const (
 	sqliteSuffix = "-runs"
 	// maxConns bounds the connections to Postgres for the steps.
 	maxConns = 8
-	// startLimit bounds the first connection.
-	startLimit = 30 * time.Second
+	// startLimit bounds the first connection, and the making of the tables: a slow disk takes its time for each of them.
+	startLimit = 2 * time.Minute
 	// takeUps is how often a run may be taken up: after any number of deploys and crashes.
 	takeUps = 1 << 30
 )
@@ -76,7 +76,7 @@ func (e *engine) connect(ctx context.Context, databaseURL string, takeover time.
 	if err != nil {
 		return errors.New("not a valid postgres:// URL")
 	}
-	c.MaxConns = maxConns
+	c.MaxConns, c.AfterConnect = maxConns, store.LimitIdle
 	if e.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), c); err != nil {
 		return errUnreachable
 	}

@@ -106,7 +106,7 @@ func TestSweepPastWhatFails(t *testing.T) {
 				return nil
 			})
 			faults := 0
-			if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what was joined is counted
+			if joined, ok := err.(interface{ Unwrap() []error }); ok {
 				faults = len(joined.Unwrap())
 			}
 			if done != c.done || faults != c.faults || last != rows[c.done-1] {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,7 +152,7 @@ func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore
 	if err != nil {
 		return nil, err
 	}
-	pool := stdlib.OpenDB(*config)
+	pool := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(LimitIdle))
 	pool.SetMaxOpenConns(o.MaxConns)
 	pool.SetMaxIdleConns(o.MaxConns)
 	// Two control planes may start at once: one migrates, the other waits for it.
@@ -167,6 +168,22 @@ func openPostgres(ctx context.Context, databaseURL string, o Options) (*sqlStore
 		writer: pool, reader: pool, now: o.Now, forUpdate: " FOR UPDATE", byBytes: ` COLLATE "C"`,
 		sizeOf: postgresSize(), transient: postgresTransient,
 	}, nil
+}
+
+// idleLimit is how long a transaction may wait for its next statement. Ours have nothing else to do meanwhile.
+const idleLimit = 10 * time.Second
+
+// LimitIdle has Postgres end a transaction of the connection, and the connection with it, whose process says nothing for ten seconds: one that
+// stands still in the middle of a write would keep its rows from all others for as long as it is not dead. What the URL or the role sets
+// goes first.
+func LimitIdle(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config('idle_in_transaction_session_timeout', $1, false)
+		WHERE current_setting('idle_in_transaction_session_timeout') = '0'`, strconv.FormatInt(idleLimit.Milliseconds(), 10))
+	if err != nil {
+		return fmt.Errorf("limit idle transactions: %w", err)
+	}
+
+	return nil
 }
 
 // postgresTransient tells whether the server undid the transaction for the sake of another one.

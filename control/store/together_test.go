@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -176,7 +177,7 @@ func TestStatementsOfALostConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		if err := s.write(t.Context(), "test", keep(fmt.Sprint(i))); err != nil {
+		if err := s.write(t.Context(), "test", keep(strconv.Itoa(i))); err != nil {
 			t.Fatalf("write %d: %v", i, err)
 		}
 		if !ready() {

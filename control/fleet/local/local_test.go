@@ -181,7 +181,7 @@ func TestDies(t *testing.T) {
 	f.cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	set(t, f, 1)
 	wait.For(t, time.Minute, func() bool {
-		return log.has("pause=250ms") && log.has("pause=500ms") && log.has("exit status 3")
+		return log.has("pause_ms=250") && log.has("pause_ms=500") && log.has("exit status 3")
 	}, "not started again")
 	await(t, f, fleet.Seen{Desired: 1})
 	f.StandDown()
