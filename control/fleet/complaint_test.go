@@ -47,7 +47,7 @@ func TestFaultIsSaidOnceAMinute(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { r.Run(ctx) })
-		time.Sleep((minutes + 2) * time.Minute)
+		<-time.After((minutes + 2) * time.Minute)
 		end()
 		running.Wait()
 		said, back := strings.Count(log.String(), "fleet has to wait"), strings.Count(log.String(), "fleet goes on")
