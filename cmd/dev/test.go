@@ -156,7 +156,8 @@ func (t *tool) runGroup(ctx context.Context, g group, report *gotest.Report) err
 }
 
 // groups divides the packages: those without OpenCV run under the race detector, those with it without (the detector does not see into
-// C++ and would compile gocv once more), and the tests of the whole system run alone at the end, because they look at the clock.
+// C++ and would compile gocv once more), and the tests of the whole system run alone at the end, because they look at the clock. Those of control
+// planes fill a machine with servers, browsers and processes each: beside each other they would fail each other's deadlines.
 func (t *tool) groups(ctx context.Context, patterns []string) ([]group, error) {
 	whole := len(patterns) == 0
 	if whole {
@@ -164,6 +165,7 @@ func (t *tool) groups(ctx context.Context, patterns []string) ([]group, error) {
 	}
 
 	pure := group{name: "pure Go, with race detector", race: true, parallel: parallelPackages}
+	crowded := group{name: "control planes, with race detector", race: true, parallel: 1}
 	native := group{name: "with OpenCV", parallel: parallelPackages}
 	system := group{name: "whole system", parallel: 1}
 
@@ -176,6 +178,8 @@ func (t *tool) groups(ctx context.Context, patterns []string) ([]group, error) {
 		switch {
 		case strings.Contains(path, "/conformance"):
 			system.packages = append(system.packages, path)
+		case strings.HasSuffix(path, "/control"), strings.HasSuffix(path, "/control/pipeline"):
+			crowded.packages = append(crowded.packages, path)
 		case usesOpenCV:
 			native.packages = append(native.packages, path)
 		default:
@@ -185,7 +189,7 @@ func (t *tool) groups(ctx context.Context, patterns []string) ([]group, error) {
 
 	var groups []group
 
-	for _, g := range []group{pure, native, system} {
+	for _, g := range []group{pure, crowded, native, system} {
 		if len(g.packages) > 0 {
 			slices.Sort(g.packages)
 			groups = append(groups, g)
