@@ -72,3 +72,16 @@ func scheduleScenes() map[string]func(*scene) {
 		},
 	}
 }
+
+// markNearest lets the golden file's marker name the slot of every ten minutes where that comes before the other scheduler's start,
+// which is half a minute away; when the file was written it came later.
+func (s *scene) markNearest(want *observation) {
+	s.t.Helper()
+
+	first, err := s.r.ZRangeWithScores(s.t.Context(), "bull:q:repeat", 0, 0).Result()
+	s.must(err)
+
+	if len(first) == 1 && first[0].Member == "s" {
+		want.Keys["bull:q:marker"] = goldenKey{Type: "zset", Value: json.RawMessage(`{"1": "<slot>"}`)}
+	}
+}

@@ -166,6 +166,7 @@ func replay(t *testing.T, file string, play func(*scene)) {
 
 	if scenarioID(file) == "97" {
 		m.slotDelay = "999"
+		s.markNearest(want)
 	}
 
 	m.compare(want, k.dump(), k.events)
