@@ -9,17 +9,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posefleet/posefleet/internal/need"
 )
 
-// TestReadmeByHand runs the commands of the README's "Running a fleet" as they stand there, up to the pose document and the removal of what
-// was made. The addresses and the extractor are the test's.
+// TestReadmeByHand runs the commands of the README's "Running a fleet" as they stand there, from the Redis up to the pose document and the removal
+// of what was made. The addresses and the extractor are the test's.
 func TestReadmeByHand(t *testing.T) {
 	t.Parallel()
 
 	bash := need.Program(t, "bash")
-	for _, program := range []string{"curl", "node", "sha256sum", "stat"} {
+	for _, program := range []string{"curl", "node", "redis-server", "sha256sum", "stat"} {
 		need.Program(t, program)
 	}
 
@@ -48,19 +49,21 @@ func TestReadmeByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Between the two the reader needs a moment, and a script as long as it takes.
-	started := "until curl -s -o started.txt http://127.0.0.1:8081/readyz && curl -sf -o started.txt http://127.0.0.1:9090/readyz; do sleep 0.1; done\n"
-	script := "set -euo pipefail\ntrap 'kill $(jobs -p) || true; wait' EXIT\n" + blocks[0][1] + started + blocks[1][1] + "cp pose.json my-pose.json\n" + blocks[2][1]
-	script = strings.NewReplacer("127.0.0.1:8081", plane, "127.0.0.1:8080", address(t), "127.0.0.1:9090", address(t)).Replace(script)
+	script := "set -euo pipefail\ntrap 'kill $(jobs -p) || true; wait' EXIT\n" + blocks[0][1] + blocks[1][1] + "cp pose.json my-pose.json\n" + blocks[2][1]
+	redis := address(t)
+	_, port, _ := strings.Cut(redis, ":")
+	script = strings.NewReplacer("127.0.0.1:8081", plane, "127.0.0.1:8080", address(t), "127.0.0.1:9090", address(t), "--port 6379", "--port "+port).Replace(script)
 
-	s := newQueueOnly(t)
+	// The work is so long that the second analysis is still there to be cancelled.
 	cmd := exec.CommandContext(t.Context(), bash, "-c", script)
 	cmd.Dir = dir
-	cmd.Env = environment(map[string]string{"POSEFLEET_REDIS_URL": s.redis.URL, "POSEFLEET_EXTRACTOR": stopwatch{}.command()})
+	cmd.Env = environment(map[string]string{"POSEFLEET_REDIS_URL": "redis://" + redis, "POSEFLEET_EXTRACTOR": stopwatch{work: 10 * time.Second}.command()})
 
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "event: end\n") || !strings.Contains(string(out), `"status":"delivered"`) {
-		t.Fatalf("%v\n%s", err, out)
+	for _, want := range []string{"event: end\n", `"status":"delivered"`, `"status":"cancelled"`} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Fatalf("%v, or no %s\n%s", err, want, out)
+		}
 	}
 
 	var pose struct{ Schema string }
@@ -70,7 +73,7 @@ func TestReadmeByHand(t *testing.T) {
 
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	for _, path := range left {
-		if name := filepath.Base(path); !slices.Contains([]string{"build", "my-clip.mp4", "my-pose.json", "started.txt"}, name) {
+		if name := filepath.Base(path); !slices.Contains([]string{"build", "my-clip.mp4", "my-pose.json"}, name) {
 			t.Errorf("%s is left", name)
 		}
 	}
