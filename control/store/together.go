@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -21,7 +22,8 @@ const (
 )
 
 // together lets writes that come at the same time share transactions. Each still happens as a whole or not at all: if one of them fails,
-// none is kept, and each is done again by itself. What one of them does wrong is its own: its error and its panic are its caller's.
+// none is kept, and each is done again by itself. What one of them does wrong is its own: its error, its panic and the end of its goroutine are its
+// caller's.
 type together struct {
 	// lane is held by whoever writes for all that wait: one transaction at a time, in the order in which the writes came. There is one writer
 	// in SQLite, so that no two of these transactions can wait for each other's rows.
@@ -46,6 +48,9 @@ type panicError struct {
 
 // Error tells the panic and where it was.
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+// errExit is runtime.Goexit in a member's function, on its way to the member's own goroutine.
+var errExit = errors.New("the goroutine of a write ended")
 
 func newTogether() *together { return &together{lane: make(chan struct{}, 1)} }
 
@@ -79,6 +84,9 @@ func (s *sqlStore) writeTogether(ctx context.Context, op string, fn func(t *tx) 
 			if broken, ok := errors.AsType[*panicError](err); ok {
 				panic(broken)
 			}
+			if errors.Is(err, errExit) {
+				runtime.Goexit()
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", op, err)
 			}
@@ -91,8 +99,7 @@ func (s *sqlStore) writeTogether(ctx context.Context, op string, fn func(t *tx) 
 	}
 }
 
-// writeBatch carries out the writes and answers each. No function of a member is called but where its panic is caught: the others wait for
-// their answers.
+// writeBatch carries out the writes and answers each: the others wait for their answers, whatever one of them does.
 func (s *sqlStore) writeBatch(batch []*member) {
 	batch = slices.DeleteFunc(batch, func(m *member) bool {
 		err := m.ctx.Err() // it has not begun: who does not want it any more costs the others nothing
@@ -107,14 +114,16 @@ func (s *sqlStore) writeBatch(batch []*member) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), togetherLimit)
 	defer cancel()
-	err := s.writeOnce(ctx, func(t *tx) error {
-		for _, m := range batch {
-			if err := m.write(t); err != nil {
-				return err
+	err := apart(func() error {
+		return s.writeOnce(ctx, func(t *tx) error {
+			for _, m := range batch {
+				if err := m.fn(t); err != nil {
+					return err
+				}
 			}
-		}
 
-		return nil
+			return nil
+		})
 	})
 	for _, m := range batch {
 		if err == nil {
@@ -122,19 +131,26 @@ func (s *sqlStore) writeBatch(batch []*member) {
 
 			continue
 		}
-		m.done <- s.writeAgain(m.ctx, m.write)
+		m.done <- apart(func() error { return s.writeAgain(m.ctx, m.fn) })
 	}
 }
 
-// write calls the member's function and turns a panic into an error, which undoes the transaction.
-func (m *member) write(t *tx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{value: p, stack: debug.Stack()}
-		}
+// apart calls fn on a goroutine that nobody else needs, and waits for it. A panic and runtime.Goexit become errors, once all that fn deferred has
+// happened: its transaction is undone.
+func apart(fn func() error) error {
+	done := make(chan error, 1)
+	go func() { // ends with fn
+		err := errExit
+		defer func() {
+			if p := recover(); p != nil {
+				err = &panicError{value: p, stack: debug.Stack()}
+			}
+			done <- err
+		}()
+		err = fn()
 	}()
 
-	return m.fn(t)
+	return <-done
 }
 
 // writeAgain is write without the operation's name.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ func TestOnBothDatabases(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *sqlStore){
 		"each of several has its own outcome": togetherEachHasItsOwnOutcome,
 		"a write panics":                      writePanics,
+		"a write ends its goroutine":          writeEndsItsGoroutine,
 		"sizes of all tables":                 sizesOfAllTables,
 		"a look into the outbox fails":        outboxOfFails,
 	} {
@@ -156,6 +159,49 @@ func writePanics(t *testing.T, s *sqlStore) {
 			t.Error(err)
 		}
 	})
+}
+
+// A write ends its goroutine, as a test's FailNow does, while another's carries out both: the other is kept and hears of it, the one that ended is
+// not kept and its own goroutine ends, and the next write finds the lane free.
+func writeEndsItsGoroutine(t *testing.T, s *sqlStore) {
+	t.Helper()
+	s.together = newTogether()
+	var all sync.WaitGroup
+	var heard, passed atomic.Int32
+	s.together.lane <- struct{}{} // both come while another transaction runs
+	for range 2 {
+		all.Go(func() {
+			if err := s.writeTogether(t.Context(), "test", keep(fmt.Sprint("good", heard.Add(1)))); err != nil {
+				t.Error(err)
+			}
+			passed.Add(1)
+		})
+		all.Go(func() {
+			_ = s.writeTogether(t.Context(), "test", func(t *tx) error {
+				_ = keep("ends")(t)
+				runtime.Goexit()
+
+				return nil
+			})
+			t.Error("the goroutine goes on")
+		})
+	}
+	wait.For(t, time.Minute, func() bool {
+		s.together.mu.Lock()
+		defer s.together.mu.Unlock()
+
+		return len(s.together.waiting) == 4
+	}, "they do not come")
+	<-s.together.lane
+	within(t, "the writes", all.Wait)
+	within(t, "the next write", func() {
+		if err := s.writeTogether(t.Context(), "test", keep("next")); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := s.kept(t); n != 3 || passed.Load() != 2 {
+		t.Errorf("%d are kept, %d have heard", n, passed.Load())
+	}
 }
 
 // The connection that writes is lost again and again: each statement is prepared on the next one, and what could not be prepared since its caller
