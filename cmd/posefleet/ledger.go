@@ -21,7 +21,7 @@ type ledgerStudyCmd struct {
 	JSON        bool   `help:"For scripts."`
 	Measure     bool   `help:"Let the same days happen to the real ledger too, in SQLite files that are removed afterwards."`
 	Real        bool   `help:"Let the repeats arise for real: replies cut off, Redis failing over, workers lost. Needs redis-server; takes some minutes."`
-	Shipments   int    `default:"1250" help:"With --real: the size of the day."`
+	Shipments   *int   `placeholder:"N" help:"With --real: the size of the day (default 1250)."`
 	RedisServer string `placeholder:"FILE" help:"With --real: the program redis-server, if it is not on the PATH."`
 	Postgres    string `placeholder:"URL" help:"With --measure or --real: and in this Postgres database (postgres://…), in schemas that are removed afterwards."`
 	From        string `placeholder:"FILE" help:"Show days that were measured before: what --json wrote, or measured.json of --plots."`
@@ -36,11 +36,27 @@ func (c *ledgerStudyCmd) check() error {
 		return &usageError{err: errors.New("--from shows what was measured before: not with --measure or --real")}
 	case c.Plots != "" && !measures && c.From == "":
 		return &usageError{err: errors.New("--plots needs --measure, --real or --from")}
-	case c.Shipments < 1:
+	case !c.Real && (c.Shipments != nil || c.RedisServer != ""):
+		return &usageError{err: errors.New("--shipments and --redis-server need --real")}
+	case !measures && c.Postgres != "":
+		return &usageError{err: errors.New("--postgres needs --measure or --real")}
+	case c.shipments() < 1:
 		return &usageError{err: errors.New("--shipments must be at least 1")}
 	}
 
 	return nil
+}
+
+// modelShipments is the size of the model's day.
+const modelShipments = 1250
+
+// shipments is the size of the day with real repeats; by default it is the model's.
+func (c *ledgerStudyCmd) shipments() int {
+	if c.Shipments == nil {
+		return modelShipments
+	}
+
+	return *c.Shipments
 }
 
 // Run prints the study.
@@ -98,7 +114,7 @@ func (c *ledgerStudyCmd) document(ctx context.Context) (out study.Document, err 
 		out.Measured, err = study.MeasureAll(ctx, databases)
 	}
 	if err == nil && c.Real {
-		out.Real, err = rig.RunAll(ctx, rig.Config{RedisServer: c.RedisServer, Dir: filepath.Join(dir, "redis")}, c.Shipments, databases)
+		out.Real, err = rig.RunAll(ctx, rig.Config{RedisServer: c.RedisServer, Dir: filepath.Join(dir, "redis")}, c.shipments(), databases)
 	}
 
 	return out, err
