@@ -271,6 +271,12 @@ func TestResultAnswers(t *testing.T) {
 	art := protocol.Artifact{Key: "analyses/an_1/artifacts/nowhere", Size: 1, SHA256: strings.Repeat("0", 64)}
 	b.report(t, c, completed(c, art)).want(t, http.StatusUnprocessableEntity, protocol.CodeResultRefused)
 
+	// A key that no object can have is no storage that is away: to try again would help nobody.
+	for _, key := range []string{"..", "analyses/an_1/clips/c1/below", strings.Repeat("x", 300)} {
+		art.Key = key
+		b.report(t, c, completed(c, art)).want(t, http.StatusUnprocessableEntity, protocol.CodeResultRefused)
+	}
+
 	// Allowed to be uploaded is not uploaded.
 	granted := decode[protocol.ArtifactAnswer](t,
 		b.post(t, "/v1/claims/an_1/artifact", webhook.NewID("req"), artifactRequest(c, clipBytes)).want(t, http.StatusOK, ""))

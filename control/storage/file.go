@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"syscall"
 	"time"
 )
 
@@ -108,10 +109,10 @@ type meta struct {
 // Stat describes the object.
 func (f *file) Stat(_ context.Context, key string) (Object, error) {
 	if !validKey(key) {
-		return Object{}, badKeyError(key)
+		return Object{}, ErrNotFound
 	}
 	info, err := f.root.Stat(path.Join(dataDir, key))
-	if errors.Is(err, fs.ErrNotExist) || (err == nil && info.IsDir()) {
+	if nowhere(err) || (err == nil && info.IsDir()) {
 		return Object{}, ErrNotFound
 	}
 	if err != nil {
@@ -130,6 +131,11 @@ func (f *file) Stat(_ context.Context, key string) (Object, error) {
 	}
 
 	return Object{Size: m.Size, SHA256: m.SHA256, ETag: `"` + m.SHA256 + `"`, ContentType: m.ContentType}, nil
+}
+
+// nowhere tells whether there is nothing by this name, and can't be: an object is no folder, and a file system has names that are too long for it.
+func nowhere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG)
 }
 
 // Open reads the object.

@@ -128,7 +128,7 @@ func (b *bucket) signed(ctx context.Context, r *v4.PresignedHTTPRequest) SignedU
 func (b *bucket) Stat(ctx context.Context, key string) (Object, error) {
 	k, err := b.key(key)
 	if err != nil {
-		return Object{}, err
+		return Object{}, ErrNotFound
 	}
 	h, err := b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: k, ChecksumMode: types.ChecksumModeEnabled})
 	if _, missing := errors.AsType[*types.NotFound](err); missing {

@@ -61,7 +61,7 @@ type Storage interface {
 	SignGet(ctx context.Context, key string) (SignedURL, error)
 	// SignPut allows writing exactly these bytes. Writing them again is allowed and changes nothing.
 	SignPut(ctx context.Context, p Put) (SignedURL, error)
-	// Stat describes the object, or is ErrNotFound.
+	// Stat describes the object, or is ErrNotFound, also for a key that no object can have: who asks may have it from elsewhere.
 	Stat(ctx context.Context, key string) (Object, error)
 	// Open reads the object, or is ErrNotFound. Seeking costs nothing before the next Read.
 	Open(ctx context.Context, key string) (io.ReadSeekCloser, Object, error)

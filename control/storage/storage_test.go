@@ -156,6 +156,11 @@ func testTransfers(t *testing.T, s storage.Storage) {
 	if _, _, err := s.Open(t.Context(), key); !errors.Is(err, storage.ErrNotFound) {
 		t.Fatalf("open before: %v", err)
 	}
+	for _, odd := range []string{"", "..", "a/../b", "a\x00b", strings.Repeat("x", 300), strings.Repeat("x", 3000)} {
+		if _, err := s.Stat(t.Context(), odd); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("stat of %.20q: %v", odd, err)
+		}
+	}
 	get, err := s.SignGet(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
