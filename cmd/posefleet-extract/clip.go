@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/posefleet/posefleet/pose"
@@ -114,16 +117,29 @@ func (c *clipCommand) params() (protocol.Params, error) {
 	if c.Embed && c.Report == "" {
 		return p, errors.New("--report-embed: there is no --report")
 	}
-	if c.CaptureFPS < 0 {
-		return p, fmt.Errorf("--capture-fps: %v is not a rate", c.CaptureFPS)
+	if !(c.CaptureFPS >= 0 && c.CaptureFPS <= extract.MaxCaptureFPS) {
+		return p, fmt.Errorf("--capture-fps: %v is not a rate up to %d", c.CaptureFPS, extract.MaxCaptureFPS)
 	}
 	if c.Athlete == "" {
 		return p, nil
 	}
-	var a protocol.Athlete
-	if n, err := fmt.Sscanf(c.Athlete, "%g,%g,%g", &a.T, &a.X, &a.Y); n != 3 || err != nil {
-		return p, fmt.Errorf("--athlete: %q is not T,X,Y", c.Athlete)
+	var err error
+	p.Athlete, err = parseAthlete(c.Athlete)
+	return p, err
+}
+
+// parseAthlete reads T,X,Y: three numbers and nothing else.
+func parseAthlete(text string) (*protocol.Athlete, error) {
+	parts := strings.Split(text, ",")
+	var v [3]float64
+	for i := range v {
+		err := errors.New("too few")
+		if len(parts) == len(v) {
+			v[i], err = strconv.ParseFloat(strings.TrimSpace(parts[i]), 64)
+		}
+		if err != nil || math.IsNaN(v[i]) || math.IsInf(v[i], 0) {
+			return nil, fmt.Errorf("--athlete: %q is not T,X,Y: a time in ms and a place in pixels", text)
+		}
 	}
-	p.Athlete = &a
-	return p, nil
+	return &protocol.Athlete{T: v[0], X: v[1], Y: v[2]}, nil
 }

@@ -24,8 +24,11 @@ type place struct {
 // would be replaced, or another place; one in a folder that is not there or can't be written; a folder where a file has to be, or a device.
 func checkPlaces(source string, places []place) error {
 	for i, p := range places {
-		if p.path == "" || p.path == "-" {
+		if p.path == "" || p.path == "-" && p.flag == "-o" {
 			continue
+		}
+		if p.path == "-" {
+			return usageError{fmt.Errorf("%s: this needs the name of a file; only -o can be stdout", p.flag)}
 		}
 		if samePath(p.path, source) {
 			return usageError{fmt.Errorf("%s: %s is what is read; it would be replaced", p.flag, p.path)}

@@ -36,6 +36,8 @@ func TestPlaces(t *testing.T) {
 		{"a folder", []string{"c.mp4", "--overlay", "."}, "--overlay: . is a folder"},
 		{"a file for a folder", []string{"c.mp4", "--format", "openpose", "-o", "doc.json"}, "-o: doc.json is no folder"},
 		{"a device", []string{"c.mp4", "-o", os.DevNull}, "is a device"},
+		{"a video on stdout", []string{"c.mp4", "-o", "-", "--overlay", "-"}, "--overlay: this needs the name of a file"},
+		{"a report on stdout", []string{"export", "doc.json", "--report", "-"}, "--report: this needs the name of a file"},
 		{"twice", []string{"c.mp4", "-o", "x", "-o", "y"}, "--output is given twice (see posefleet-extract --help)"},
 		{"hint to the command", []string{"export", "--bogus"}, "(see posefleet-extract export --help)"},
 	}

@@ -68,10 +68,13 @@ func (c Config) catalogue() models.Config {
 	return models.Config{Assets: c.Assets, Dir: c.Models, Engine: c.Engine, Threads: c.Threads}
 }
 
+// MaxCaptureFPS is the highest rate of a camera that is believed, in frames a second.
+const MaxCaptureFPS = 100_000
+
 // checkParams refuses wishes that can't be meant.
 func checkParams(p protocol.Params) error {
 	var errs []error
-	if p.CaptureFPS != 0 && !(p.CaptureFPS > 0 && p.CaptureFPS <= 100_000) {
+	if p.CaptureFPS != 0 && !(p.CaptureFPS > 0 && p.CaptureFPS <= MaxCaptureFPS) {
 		errs = append(errs, fmt.Errorf("captureFps %v is not a rate", p.CaptureFPS))
 	}
 	if p.MaxPeople < 0 || p.MaxPeople > MaxPeople {
