@@ -323,6 +323,38 @@ func TestDecoderThatMisbehavesIsAnError(t *testing.T) {
 	}
 }
 
+// A decoder that somebody stops in the middle of a clip leaves no result that lacks the rest, but an error that is no word about the file. One
+// that crashes does so at the same place each time: what it gave until then is all that there is.
+func TestDecoderThatIsStoppedIsAnError(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "clip.mp4")
+	makeClip(t, path, "-t", "0.2")
+	ffmpeg := need.Program(t, "ffmpeg")
+	info, err := media.Probe(t.Context(), path, media.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, end string
+		stopped   bool
+	}{
+		{"killed", "kill -KILL $$", true},
+		{"told to stop", "kill -TERM $$", true},
+		{"told to stop, and ends in order", "exit 255", true},
+		{"crashes", "kill -SEGV $$", false},
+		{"fails", "exit 1", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := drain(t.Context(), t, info, media.Config{FFmpeg: stub(t, "'"+ffmpeg+"' \"$@\"\n"+tt.end)})
+			if _, ok := errors.AsType[*media.Fault](err); ok || (err != nil) != tt.stopped {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
 func TestChildrenSeeAlmostNoEnvironment(t *testing.T) {
 	t.Setenv("FFREPORT", "file="+filepath.Join(t.TempDir(), "report.log"))
 	t.Setenv("SECRET", "hidden")

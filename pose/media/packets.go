@@ -37,7 +37,10 @@ func countPackets(ctx context.Context, info *Info, c Config) (packetCount, error
 		return packetCount{}, err
 	}
 	n := countFlags(read)
-	return n, p.wait()
+	if err := p.wait(); ctx.Err() == nil {
+		return n, err
+	}
+	return n, ctx.Err()
 }
 
 // countFlags counts lines such as "flags=K_"; D marks a packet that is decoded and not shown.

@@ -2,6 +2,7 @@ package media
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -65,6 +66,27 @@ func (p *process) kill() {
 	if !p.ended {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	}
+}
+
+// stoppedExit is ffmpeg's exit code after it was told to stop.
+const stoppedExit = 255
+
+// stopped reports whether a child was ended from outside, by a host that has no memory left, say. That tells nothing about the file: what it
+// read until then is no result. A child that crashes by itself is not among them: it does so each time.
+func stopped(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
+		return exit.ExitCode() == stoppedExit
+	}
+	switch status.Signal() {
+	case syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGXCPU:
+		return true
+	}
+	return false
 }
 
 // childEnv is what the decoder may know: where programs and libraries are. FFREPORT, for one, would make it write files.

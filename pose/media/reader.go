@@ -198,6 +198,9 @@ func (r *Reader) finish() error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
+	if stopped(err) {
+		return fmt.Errorf("ffmpeg was stopped: %w", err)
+	}
 	if r.log.tooLarge {
 		return faultf(CodeTooLarge, "a picture inside the clip is larger than %d pixels", r.config.Limits.MaxPixels)
 	}
@@ -233,6 +236,9 @@ func (r *Reader) recount() error {
 	n, err := countPackets(r.ctx, r.info, r.config)
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
+	}
+	if stopped(err) {
+		return fmt.Errorf("ffprobe was stopped: %w", err)
 	}
 	if err == nil || n.all > 0 {
 		r.packets = &n
