@@ -21,6 +21,8 @@ const (
 	// censusFresh is how old the queue's numbers may be that somebody asks for, censusPatience how long they are waited for.
 	censusFresh    = 2 * time.Second
 	censusPatience = time.Second
+	// queueVariables say where the queue is.
+	queueVariables = "POSEFLEET_REDIS_URL, POSEFLEET_PREFIX, POSEFLEET_QUEUE"
 )
 
 // census says how the queue is, once for the whole fleet and also when no worker runs: alarms about age and progress are made of its
@@ -104,7 +106,7 @@ func (c *census) take(process context.Context, limit time.Duration) {
 	c.keep(now)
 	if err != nil {
 		if process.Err() == nil {
-			c.log.WarnContext(ctx, "queue can't be read", slog.Any("error", err))
+			c.log.WarnContext(ctx, "queue can't be read", slog.Any("error", err), slog.String("check", queueVariables))
 		}
 		c.changed()
 

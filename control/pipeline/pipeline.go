@@ -115,10 +115,15 @@ func (p *Pipeline) Run(ctx context.Context) error {
 		case <-sweep.C:
 			p.Sweep(ctx)
 		case <-adopt.C:
-			if err := p.engine.adopt(ctx, p.log); err != nil && ctx.Err() == nil && p.unseen.due() {
-				p.log.ErrorContext(ctx, "runs of other processes can't be looked at", slog.Any("error", err))
-			}
+			p.adopt(ctx)
 		}
+	}
+}
+
+// adopt takes over runs whose process is gone. That it can't look for them is said once in a while: it looks every few seconds.
+func (p *Pipeline) adopt(ctx context.Context) {
+	if err := p.engine.adopt(ctx, p.log); err != nil && ctx.Err() == nil && p.unseen.due() {
+		p.log.ErrorContext(ctx, "runs of other processes can't be looked at", slog.Any("error", err))
 	}
 }
 
