@@ -175,6 +175,15 @@ type sized struct {
 	n int
 }
 
+// rounds is how often each operation is timed, after some that fill caches; without -scale a few show that it works.
+func rounds() (warm, timed int) {
+	if *scale > 0 {
+		return 10, 300
+	}
+
+	return 0, 2
+}
+
 // measureBoth fills both stores and times each operation, in turns so that a busy machine is busy for both. Of 300 times it
 // takes the fifteenth: what the operation costs when nobody else is served.
 func measureBoth(t *testing.T, small, large sized) (few, many map[string]time.Duration) {
@@ -185,15 +194,16 @@ func measureBoth(t *testing.T, small, large sized) (few, many map[string]time.Du
 		t.Logf("%d analyses written in %s", s.n, time.Since(began).Round(time.Second))
 	}
 	few, many = map[string]time.Duration{}, map[string]time.Duration{}
+	warm, timed := rounds()
 	for _, o := range measured() {
 		times := map[int][]time.Duration{}
-		for i := range 310 {
+		for i := range warm + timed {
 			for _, s := range []sized{small, large} {
 				at := time.Now()
 				if err := o.run(t.Context(), s.sqlStore, s.n); err != nil {
 					t.Fatalf("%s: %v", o.name, err)
 				}
-				if i >= 10 { // the first ones fill caches
+				if i >= warm {
 					times[s.n] = append(times[s.n], time.Since(at))
 				}
 			}
@@ -201,7 +211,7 @@ func measureBoth(t *testing.T, small, large sized) (few, many map[string]time.Du
 		for _, all := range times {
 			slices.Sort(all)
 		}
-		few[o.name], many[o.name] = times[small.n][15], times[large.n][15]
+		few[o.name], many[o.name] = times[small.n][timed/20], times[large.n][timed/20]
 	}
 
 	return few, many
