@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -353,6 +354,47 @@ func TestDecoderThatIsStoppedIsAnError(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An encoder that can't write its file to the end ends as if nothing were amiss; the file is none, and is said to be none.
+func TestEncoderWithoutSpaceIsAnError(t *testing.T) {
+	t.Parallel()
+	ffmpeg := need.Program(t, "ffmpeg")
+	tests := []struct {
+		name, script string
+		full, ok     bool
+	}{
+		{"enough", "exec '" + ffmpeg + "' \"$@\"", false, true},
+		{"the file may not grow", "trap '' XFSZ; ulimit -f 4; exec '" + ffmpeg + "' \"$@\"", false, false},
+		{"the disk is full", "cat > /dev/null; echo 'Error writing trailer of file:x: No space left on device' >&2", true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := encodeNoise(t, media.Config{FFmpeg: stub(t, tt.script)})
+			if (err == nil) != tt.ok || errors.Is(err, syscall.ENOSPC) != tt.full {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// encodeNoise makes a clip that can't be small.
+func encodeNoise(t *testing.T, c media.Config) error {
+	t.Helper()
+	w, err := media.Create(t.Context(), filepath.Join(t.TempDir(), "out.mp4"), 160, 120, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := rand.NewChaCha8([32]byte{})
+	picture := make([]byte, 160*120*3)
+	for i := range 10 {
+		_, _ = source.Read(picture) // it has no faults
+		if err := w.Write(float64(40*i), picture); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
 
 func TestChildrenSeeAlmostNoEnvironment(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 )
 
 // Writer makes an MP4 file that browsers play (H.264, 4:2:0, index in front) of pictures with free times.
@@ -83,8 +84,18 @@ func (w *Writer) Close() error {
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("encode overlay: %w: %s", err, bytes.TrimSpace(w.stderr.Bytes()))
+	return encoderFault(err, bytes.TrimSpace(w.stderr.Bytes()))
+}
+
+// encoderFault is what the encoder's end and its errors mean. Of a file that it could not write to its end it only speaks: its exit code is 0.
+func encoderFault(err error, said []byte) error {
+	switch {
+	case bytes.Contains(said, []byte("No space left on device")):
+		return fmt.Errorf("encode overlay: %w", syscall.ENOSPC)
+	case err != nil:
+		return fmt.Errorf("encode overlay: %w: %s", err, said)
+	case len(said) > 0:
+		return fmt.Errorf("encode overlay: %s", said)
 	}
 	return nil
 }
