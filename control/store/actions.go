@@ -197,8 +197,8 @@ func (t *tx) retry(a Action, now Analysis) error {
 }
 
 // Redeliver has the notice of a round's outcome sent again: the same id, the same bytes. A notice that waits for its next try is tried
-// at once instead, and of several requests within redeliverQuiet the first one counts: people press twice, and senders repeat. It tells
-// whether this call did so. A round that has no outcome is ErrNoOutcome.
+// at once instead, one that the run of the round has still to write is left to it, and of several requests within redeliverQuiet the first one
+// counts: people press twice, and senders repeat. It tells whether this call did so. A round that has no outcome is ErrNoOutcome.
 func (s *sqlStore) Redeliver(ctx context.Context, a Action) (Analysis, bool, error) {
 	return s.act(ctx, a, "redeliver notice", func(t *tx, now *Analysis) (bool, error) {
 		round := now.Round
@@ -206,6 +206,9 @@ func (s *sqlStore) Redeliver(ctx context.Context, a Action) (Analysis, bool, err
 			round = *a.Round
 		}
 		outcome, at, err := t.noticeOf(*now, round)
+		if errors.Is(err, errNoticeToCome) {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}
@@ -255,17 +258,27 @@ func (t *tx) redeliver(a Action, round int64, outcome string, at int64) error {
 	return err
 }
 
-// noticeOf is what the notice of a round said, and when that was decided.
+// errNoticeToCome: the round was decided, and its run has not come to the notice.
+var errNoticeToCome = errors.New("the notice of the round is still to come")
+
+// noticeOf is what the notice of a round said, and which time it carried. One that its run has still to write is errNoticeToCome: sent before, it
+// would carry another time under the same id.
 func (t *tx) noticeOf(now Analysis, round int64) (string, int64, error) {
 	var outcome string
 	var at int64
 	err := t.row(`SELECT outcome, at FROM ledger WHERE entry_key = $1`, roundKey(now.ID, EffectNotice, round).String()).Scan(&outcome, &at)
-	switch {
-	case !errors.Is(err, sql.ErrNoRows):
+	if !errors.Is(err, sql.ErrNoRows) {
 		return outcome, at, err
-	case round == now.Round && now.Status.Terminal(): // the ledger has forgotten it
+	}
+	r, err := t.readRun(RunKey{AnalysisID: now.ID, Round: round})
+	switch {
+	case errors.Is(err, ErrUnknown) && round == now.Round && now.Status.Terminal(): // the ledger has forgotten it
 		return string(now.Status), millis(now.SettledAt), nil
+	case errors.Is(err, ErrUnknown), err == nil && r.Outcome == "":
+		return "", 0, ErrNoOutcome
+	case err == nil && r.EndedAt.IsZero():
+		return "", 0, errNoticeToCome
 	}
 
-	return "", 0, ErrNoOutcome
+	return string(r.Outcome), millis(r.EndedAt), err // the ledger has forgotten it: the run ended with it
 }

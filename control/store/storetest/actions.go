@@ -182,6 +182,48 @@ func testRedeliver(t *testing.T, b *Bundle) {
 	}
 }
 
+// testRedeliverEarly: a notice that the run of a decided round has still to write is not told before with another time, and one that the ledger has
+// forgotten is told with the same time again.
+func testRedeliverEarly(t *testing.T, b *Bundle) {
+	k := b.Running(t, "an_1", store.RunSubmitted)
+	b.failOnce(t, "an_1", 1)
+	b.Clock.Advance(time.Second) // a run reports before it tells
+	act := store.Action{ID: "an_1", Actor: "ada", Round: new(int64)}
+	early := func(what string) {
+		t.Helper()
+		_, fresh, err := b.Redeliver(b.ctx, act)
+		if out, look := b.Outbox(b.ctx, 10, store.OutboxRenotice); err != nil || fresh || look != nil || len(out) != 0 {
+			t.Fatalf("%s: %v, %v, %+v, %v", what, fresh, err, out, look)
+		}
+	}
+	early("before the notice")
+	if _, _, err := b.Retry(b.ctx, act); err != nil {
+		t.Fatal(err)
+	}
+	early("before the notice of a former round")
+	if _, err := b.NotifyRun(b.ctx, k); err != nil {
+		t.Fatal(err)
+	}
+	first, err := b.Outbox(b.ctx, 10, store.OutboxNotice)
+	if err != nil || len(first) != 1 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if err := b.OutboxDone(b.ctx, first[0]); err != nil {
+		t.Fatal(err)
+	}
+	b.Clock.Advance(100 * 24 * time.Hour)
+	if _, err := b.ForgetLedger(b.ctx, 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, fresh, err := b.Redeliver(b.ctx, act); err != nil || !fresh {
+		t.Fatalf("after the ledger has forgotten it: %v, %v", fresh, err)
+	}
+	again, err := b.Outbox(b.ctx, 10, store.OutboxRenotice)
+	if err != nil || len(again) != 1 || again[0].Reason != "failed" || !again[0].CreatedAt.Equal(first[0].CreatedAt) {
+		t.Fatalf("%+v, %v, want the time of %+v", again, err, first[0])
+	}
+}
+
 // testExecutions: who worked on an analysis, and how each of them ended.
 func testExecutions(t *testing.T, b *Bundle) {
 	b.Queued(t, "an_1")

@@ -102,6 +102,7 @@ func Run(t *testing.T, open Opener) {
 		"retry by a person":         testRetry,
 		"keys of actions":           testActionKeys,
 		"redeliver":                 testRedeliver,
+		"redeliver early":           testRedeliverEarly,
 		"executions":                testExecutions,
 		"filters":                   testFilters,
 		"census":                    testCensus,
