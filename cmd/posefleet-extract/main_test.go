@@ -308,22 +308,41 @@ func running(t *testing.T, path string) bool {
 func TestStoppedRunLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	need.Assets(t)
-	dir := t.TempDir()
-	clip := testClip(t, filepath.Join(dir, "clip.mp4"), "200")
-	cmd := program(t.Context(), dir, clip, "--model", "lite", "-o", "out.json")
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			dir, scratch := t.TempDir(), t.TempDir()
+			clip := testClip(t, filepath.Join(dir, "clip.mp4"), "200")
+			cmd := program(t.Context(), dir, clip, "--model", "lite", "-o", "out.json")
+			cmd.Env = append(cmd.Env, "TMPDIR="+scratch)
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			wait.For(t, time.Minute, func() bool { return len(entries(t, scratch)) > 0 }, "the work has not begun")
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed || !strings.HasPrefix(errs.String(), "posefleet-extract: interrupted: ") {
+				t.Errorf("ended with %v, stderr %q", err, errs.String())
+			}
+			if left := append(entries(t, dir), entries(t, scratch)...); len(left) != 1 {
+				t.Errorf("%v are left", left)
+			}
+		})
+	}
+}
+
+func entries(t *testing.T, dir string) []string {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, 60*time.Second, func() bool { return running(t, "file:"+clip) }, "no decoder")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
 	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed {
-		t.Errorf("ended with %v", err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 || !strings.HasPrefix(errs.String(), "posefleet-extract: interrupted: ") {
-		t.Errorf("%v in the folder, stderr %q", left, errs.String())
-	}
+	return names
 }

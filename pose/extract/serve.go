@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -201,11 +202,9 @@ func (s *Server) do(ctx context.Context, o order) {
 }
 
 func (s *Server) job(ctx context.Context, j protocol.ExtractorJob) (_ protocol.ExtractorResult, err error) {
-	var params protocol.Params
-	if len(j.Params) > 0 {
-		if err := json.Unmarshal(j.Params, &params); err != nil {
-			return protocol.ExtractorResult{}, protocol.NewFault(protocol.CodeInvalidJob, "the parameters can't be read").WithCause(err)
-		}
+	params, err := readParams(j.Params)
+	if err != nil {
+		return protocol.ExtractorResult{}, err
 	}
 	r := Request{AnalysisID: &j.Job, Params: params, Dir: j.OutDir, Progress: func(p Progress) { s.progress(j.Job, p.Done) }}
 	for _, c := range j.Clips {
@@ -220,6 +219,36 @@ func (s *Server) job(ctx context.Context, j protocol.ExtractorJob) (_ protocol.E
 		return protocol.ExtractorResult{}, err
 	}
 	return s.result(j.Job, out)
+}
+
+// readParams reads a job's parameters. A number of people may be written as 4.0, as it may in a claim: to some languages all numbers are such.
+func readParams(data json.RawMessage) (protocol.Params, error) {
+	var p struct {
+		protocol.Params
+		MaxPeople *float64 `json:"maxPeople"`
+	}
+	if len(data) == 0 {
+		return p.Params, nil
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return p.Params, unreadable(err)
+	}
+	if n := p.MaxPeople; n != nil {
+		if *n != math.Trunc(*n) || math.Abs(*n) > math.MaxInt32 {
+			return p.Params, protocol.NewFault(protocol.CodeInvalidJob, fmt.Sprintf("parameters: maxPeople %v is not a whole number in 1..%d", *n, MaxPeople))
+		}
+		p.Params.MaxPeople = int(*n)
+	}
+	return p.Params, nil
+}
+
+// unreadable is the fault of parameters that are none, with the one that is to blame where that is known.
+func unreadable(err error) error {
+	sentence := "the parameters can't be read"
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && t.Field != "" {
+		sentence = fmt.Sprintf("parameters: %s can't be a %.40s", t.Field, t.Value)
+	}
+	return protocol.NewFault(protocol.CodeInvalidJob, sentence).WithCause(err)
 }
 
 func (s *Server) result(job string, out *Result) (protocol.ExtractorResult, error) {

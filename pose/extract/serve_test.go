@@ -98,18 +98,22 @@ func TestServerDoesJobsAndSurvivesBadOnes(t *testing.T) {
 	steps := []struct {
 		name, line, job string
 		code            protocol.Code // "" = a result
+		says            string
 	}{
-		{"a job", job("an_1", clip, dir, ""), "an_1", ""},
-		{"no JSON", "hello?", "", protocol.CodeInvalidJob},
-		{"a long line", strings.Repeat("x", 3<<20), "", protocol.CodeInvalidJob},
-		{"an unknown type", `{"type":"dance","job":"an_9"}`, "an_9", protocol.CodeInvalidJob},
-		{"a text", job("an_2", text, dir, ""), "an_2", protocol.CodeInvalidMedia},
-		{"a clip that is absent", job("an_3", clip+"x", dir, ""), "an_3", protocol.CodeInputMissing},
-		{"bad parameters", job("an_4", clip, dir, `,"params":{"maxPeople":"many"}`), "an_4", protocol.CodeInvalidJob},
-		{"a folder that is absent", job("an_5", clip, filepath.Join(dir, "absent"), ""), "an_5", protocol.CodeExtractorFailed},
-		{"no clips", `{"type":"job","job":"an_6","clips":[],"outDir":"/tmp","params":null}`, "an_6", protocol.CodeInvalidJob},
-		{"unknown parameters", job("an_7", clip, dir, `,"params":{"later":[1]}`), "an_7", ""},
-		{"another model", job("an_8", clip, dir, `,"params":{"model":"full"}`), "an_8", ""},
+		{"a job", job("an_1", clip, dir, ""), "an_1", "", ""},
+		{"no JSON", "hello?", "", protocol.CodeInvalidJob, ""},
+		{"a long line", strings.Repeat("x", 3<<20), "", protocol.CodeInvalidJob, ""},
+		{"an unknown type", `{"type":"dance","job":"an_9"}`, "an_9", protocol.CodeInvalidJob, ""},
+		{"a text", job("an_2", text, dir, ""), "an_2", protocol.CodeInvalidMedia, ""},
+		{"a clip that is absent", job("an_3", clip+"x", dir, ""), "an_3", protocol.CodeInputMissing, ""},
+		{"bad parameters", job("an_4", clip, dir, `,"params":{"maxPeople":"many"}`), "an_4", protocol.CodeInvalidJob, "parameters: maxPeople can't be a string"},
+		{"half a person", job("an_10", clip, dir, `,"params":{"maxPeople":2.5}`), "an_10", protocol.CodeInvalidJob, "maxPeople 2.5 is not a whole number"},
+		{"a rate that is none", job("an_11", clip, dir, `,"params":{"captureFps":"60"}`), "an_11", protocol.CodeInvalidJob, "captureFps can't be a string"},
+		{"people as a broken number", job("an_12", clip, dir, `,"params":{"maxPeople":4.0}`), "an_12", "", ""},
+		{"a folder that is absent", job("an_5", clip, filepath.Join(dir, "absent"), ""), "an_5", protocol.CodeExtractorFailed, ""},
+		{"no clips", `{"type":"job","job":"an_6","clips":[],"outDir":"/tmp","params":null}`, "an_6", protocol.CodeInvalidJob, ""},
+		{"unknown parameters", job("an_7", clip, dir, `,"params":{"later":[1]}`), "an_7", "", ""},
+		{"another model", job("an_8", clip, dir, `,"params":{"model":"full"}`), "an_8", "", ""},
 	}
 	for _, st := range steps {
 		s.send(st.line)
@@ -118,7 +122,7 @@ func TestServerDoesJobsAndSurvivesBadOnes(t *testing.T) {
 		if st.code == "" {
 			want = protocol.MessageResult
 		}
-		if m.Type != want || m.Job != st.job || m.Code != st.code {
+		if m.Type != want || m.Job != st.job || m.Code != st.code || !strings.Contains(m.Message, st.says) {
 			t.Fatalf("%s: %+v", st.name, m)
 		}
 		if st.code == "" && (m.Artifact != "pose.json.gz" || progress < 1 || len(m.Clips) != 1 || m.Clips[0].Frames != 10 || m.Clips[0].Width != 160) {

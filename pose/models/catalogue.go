@@ -116,6 +116,9 @@ func (c *Catalogue) Find(name string) (Entry, error) {
 	for _, e := range all {
 		names = append(names, e.Name)
 	}
+	if len(names) == 0 {
+		return Entry{}, fmt.Errorf("%w: %.64q: there are no models but the shipped ones", ErrUnknown, name)
+	}
 	return Entry{}, fmt.Errorf("%w: %.64q is none of %s", ErrUnknown, name, strings.Join(names, ", "))
 }
 

@@ -77,6 +77,17 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+func TestNoModelOfOnesOwnIsSaid(t *testing.T) {
+	t.Parallel()
+	c, err := models.New(models.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Find("own:mine"); !errors.Is(err, models.ErrUnknown) || !strings.HasSuffix(err.Error(), "no models but the shipped ones") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestFolderThatIsNone(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "f")
