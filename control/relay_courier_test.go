@@ -318,12 +318,14 @@ func TestCouriersOfTwoControlPlanes(t *testing.T) {
 				return ctx.Err()
 			})
 		}
-		begun := time.Now()
+		begun, looked, longest := time.Now(), time.Now(), time.Duration(0)
 		wait.For(t, courierPatience, func() bool {
+			_, err := b.Outbox(t.Context(), 1)
+			longest, looked = max(longest, time.Since(looked)), time.Now()
 			mu.Lock()
 			defer mu.Unlock()
 
-			return len(had) == entries+1 && time.Since(begun) > outboxLease+relayInterval
+			return err == nil && len(had) == entries+1 && time.Since(begun) > outboxLease+relayInterval
 		}, "not all were carried out")
 		close(slow)
 		wait.For(t, courierPatience, func() bool {
@@ -332,8 +334,8 @@ func TestCouriersOfTwoControlPlanes(t *testing.T) {
 			return err == nil && len(all) == 0
 		}, "something is left")
 		for id, n := range had {
-			if n != 1 {
-				t.Errorf("%s was carried out %d times", id, n)
+			if n != 1 && longest < outboxRenew { // who is not heard of for long counts as gone, on a machine that stands still too
+				t.Errorf("%s was carried out %d times; the longest look at the outbox took %s", id, n, longest)
 			}
 		}
 	})

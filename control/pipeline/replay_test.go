@@ -133,7 +133,7 @@ func (b *bench) deliver(t *testing.T) {
 func (b *bench) ended(t *testing.T) store.Run {
 	t.Helper()
 	var r store.Run
-	wait.For(t, 30*time.Second, func() bool {
+	wait.For(t, 2*time.Minute, func() bool {
 		var err error
 		r, err = b.Store.Run(t.Context(), store.RunKey{AnalysisID: replayID})
 
@@ -210,7 +210,7 @@ func recordRun(t *testing.T, kind string) kept {
 	b.submit(t, reasonOf(kind))
 	b.begin(t)
 	if kind != "refused" {
-		wait.For(t, 30*time.Second, func() bool {
+		wait.For(t, 2*time.Minute, func() bool {
 			r, err := b.Store.Run(t.Context(), store.RunKey{AnalysisID: replayID})
 
 			return err == nil && (r.Stage == store.StageDispatched || kind == "followed") && (r.Retries == 1 || kind != "lost")
@@ -218,7 +218,7 @@ func recordRun(t *testing.T, kind string) kept {
 		b.deliver(t)
 	}
 	b.ended(t)
-	wait.For(t, 30*time.Second, func() bool { return b.state(t) == dbos.WorkflowStatusSuccess }, "the run is %s", b.state(t))
+	wait.For(t, 2*time.Minute, func() bool { return b.state(t) == dbos.WorkflowStatusSuccess }, "the run is %s", b.state(t))
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(b.url, "sqlite:")+sqliteSuffix+"?_pragma=busy_timeout(20000)")
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func replay(t *testing.T, name string, k kept) (*bench, []string) {
 		t.Fatal(err)
 	}
 	b := newBench(t, dir, kinds()[kind])
-	wait.For(t, 30*time.Second, func() bool {
+	wait.For(t, 2*time.Minute, func() bool {
 		s := b.state(t)
 
 		return s == dbos.WorkflowStatusSuccess || s == dbos.WorkflowStatusError

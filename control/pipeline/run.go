@@ -91,6 +91,8 @@ type run struct {
 	*Pipeline
 	ctx dbos.Context
 	in  input
+	// looked tells whether the run has waited for its decision in this process.
+	looked bool
 }
 
 // analysis is the durable function. An error leaves the run where it is: the process ends, what is kept can't be read, or the code has no

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -80,6 +81,22 @@ func (r *run) dispatch(ctx context.Context) (progress, error) {
 	return r.seen(r.cfg.Store.DispatchRun(ctx, r.in.key(), r.cfg.Rollout.Way(r.in.AnalysisID)))
 }
 
+// lookSoon is the part of cfg.Look in which a run looks that was taken up.
+const lookSoon = 10
+
+// patience is how long a wait for the decision lasts without a hint: cfg.Look, and no longer than the round may. A run that has not moved for
+// that long when it begins to wait here has waited in a process that ended. It looks soon: where processes never live as long as cfg.Look nobody
+// would ever look, and all runs of one at the same moment after its start.
+func (r *run) patience(row store.Run) time.Duration {
+	now, wait := r.cfg.Now(), r.cfg.Look
+	if !r.looked && now.Sub(row.UpdatedAt) >= wait {
+		wait = rand.N(wait / lookSoon) //nolint:gosec // it spreads them
+	}
+	r.looked = true
+
+	return min(wait, max(r.cfg.Limit-now.Sub(row.CreatedAt), 0)+time.Millisecond)
+}
+
 // look waits for the decision, at most for cfg.Look. Then it finds out whether the analysis is somewhere. A hint only makes it look; what
 // it sees is the row.
 func (r *run) look(ctx context.Context) (progress, error) {
@@ -93,8 +110,8 @@ func (r *run) look(ctx context.Context) (progress, error) {
 		if err != nil || now.ended() {
 			return now, err
 		}
-		if left := r.cfg.Limit - r.cfg.Now().Sub(row.CreatedAt); first && left < r.cfg.Look && row.Reason != store.RunFollowed {
-			patience.Reset(max(left, 0) + time.Millisecond)
+		if first && row.Reason != store.RunFollowed {
+			patience.Reset(r.patience(row))
 		}
 		select {
 		case <-ctx.Done():
