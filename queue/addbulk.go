@@ -179,7 +179,7 @@ func (a *addition) bulkAnswer(answer any) (Added, error) {
 		return Added{ID: v}, nil
 	case []any:
 		if len(v) == 2 && v[0] == "error" {
-			return Added{}, fmt.Errorf("addbulk: %v", v[1]) //nolint:err113 // words of Redis
+			return Added{}, fmt.Errorf("addbulk: %w", words(v[1]))
 		}
 	}
 

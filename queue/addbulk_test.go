@@ -80,19 +80,42 @@ func TestAddBulkIntoSomethingElse(t *testing.T) {
 	}
 }
 
-// A user who may not put jobs in the list leaves none behind either.
+// A user who may not put jobs in the list leaves none behind either, and none is the duplicate of one that is not there.
 func TestAddBulkWithoutTheRight(t *testing.T) {
 	t.Parallel()
 
 	k := newKit(t)
 	k.must(k.r.Do(t.Context(), "ACL", "SETUSER", "u", "on", ">SECRET", "~*", "&*", "+@all", "-lpush").Err())
 
-	added, err := k.open(k.as("u")).AddBulk(t.Context(), []NewJob{{Name: "n"}, {Name: "n", Opts: JobOptions{JobID: "mine"}}})
-	if err == nil || added[0].ID != "" || added[1].ID != "" {
+	added, err := k.open(k.as("u")).AddBulk(t.Context(), []NewJob{
+		{Name: "n"}, {Name: "n", Opts: JobOptions{JobID: "mine"}}, {Name: "n", Opts: JobOptions{JobID: "mine"}},
+	})
+	if err == nil || strings.Count(err.Error(), "can't run this command") != 3 || !slices.Equal(added, make([]Added, 3)) {
 		t.Errorf("AddBulk = %+v, %v", added, err)
 	}
 
 	if n := k.r.Exists(t.Context(), "bull:q:1", "bull:q:mine").Val(); n != 0 {
 		t.Errorf("%d jobs have left a hash", n)
+	}
+}
+
+// The counter of ids is a number for Lua, which writes large ones with an exponent: many jobs would have the same id.
+func TestLargeIDs(t *testing.T) {
+	t.Parallel()
+
+	k := newKit(t)
+	q := k.queue("q")
+	k.must(k.r.Set(t.Context(), "bull:q:id", "123456789012345", 0).Err())
+
+	ids := []string{k.add(q, "n", nil, JobOptions{}), k.add(q, "n", nil, JobOptions{Priority: 1})}
+	added, err := q.AddBulk(t.Context(), []NewJob{{Name: "n"}, {Name: "n", Opts: JobOptions{LIFO: true}}})
+	k.must(err)
+
+	for _, a := range added {
+		ids = append(ids, a.ID)
+	}
+
+	if want := []string{"123456789012346", "123456789012347", "123456789012348", "123456789012349"}; !slices.Equal(ids, want) {
+		t.Errorf("ids %v", ids)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -38,6 +39,9 @@ var (
 	ErrDraining = errors.New("worker is draining")
 	// ErrAlreadyRan: a Worker or Events runs once.
 	ErrAlreadyRan = errors.New("ran already")
+	// ErrForeignKey: a key of the queue, or of the job, holds something that is no part of a queue (Redis says WRONGTYPE). Nothing was
+	// written, and what failed works once the key is gone.
+	ErrForeignKey = errors.New("a key holds something else")
 	// ErrClosed: the queue was closed.
 	ErrClosed = errors.New("closed")
 
@@ -113,6 +117,19 @@ func isReply(err error) bool {
 
 	return ok
 }
+
+// words are an error of Redis that a script has answered as a text.
+func words(text any) error {
+	said := fmt.Sprint(text)
+	if strings.Contains(said, wrongType) {
+		return fmt.Errorf("%w: %s", ErrForeignKey, said)
+	}
+
+	return errors.New(said) //nolint:err113 // words of Redis
+}
+
+// wrongType is what Redis says of a key that holds something else.
+const wrongType = "WRONGTYPE"
 
 // notNow reports whether Redis refused a command, untouched, for a reason that passes: it loads its data, it is not the master any more,
 // or the cluster is moving the queue or has nobody who serves it.

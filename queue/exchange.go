@@ -329,7 +329,7 @@ func (e *final) answer(answer any) error {
 		return nil
 	case []any:
 		if len(v) == 2 {
-			return fmt.Errorf("finish job %s: %v", e.h.job.ID, v[1]) //nolint:err113 // words of Redis
+			return fmt.Errorf("finish job %s: %w", e.h.job.ID, words(v[1]))
 		}
 	}
 

@@ -142,13 +142,24 @@ func TestBrokenFinishAmongOthers(t *testing.T) {
 		}
 	}
 
-	if c, err := q.Counts(t.Context()); err != nil || c.Completed != 2 || c.Active != 0 {
+	// It is ours still.
+	if c, err := q.Counts(t.Context()); err != nil || c.Completed != 2 || c.Active != 1 || k.r.Get(t.Context(), "bull:q:2:lock").Val() != "t" {
 		t.Errorf("%+v, %v", c, err)
 	}
 
 	// Alone it is the call's fault, which is not known from one of Redis itself.
-	if err := w.exchange.call(batch[1:2]); err == nil && batch[1].err == nil {
+	broken := batch[2:] // behind those that end in the common way
+	if err := w.exchange.call(broken); err == nil && broken[0].err == nil || broken[0].h.job.ID != "2" {
 		t.Error("the broken job has ended")
+	}
+
+	k.must(k.r.Del(t.Context(), "bull:q:p1:dependencies").Err())
+	broken[0].err = nil
+	k.must(w.exchange.call(broken))
+	k.must(broken[0].err)
+
+	if c, err := q.Counts(t.Context()); err != nil || c.Completed != 3 || c.Active != 0 {
+		t.Errorf("mended: %+v, %v", c, err)
 	}
 }
 

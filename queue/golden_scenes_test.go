@@ -175,7 +175,7 @@ func (s *scene) stall(most int) {
 // withinAMinute waits for the next minute where this one is about to end: the numbers of each are kept apart.
 func (s *scene) withinAMinute() {
 	now := time.Now()
-	if left := now.Truncate(time.Minute).Add(time.Minute).Sub(now); left < 3*time.Second {
+	if left := now.Truncate(time.Minute).Add(time.Minute).Sub(now); left < 10*time.Second {
 		sleep(s.t.Context(), left)
 	}
 }

@@ -120,6 +120,10 @@ func (s *script) run(ctx context.Context, l *line, k keys, args ...any) (any, er
 		reply, err = c.Eval(ctx, s.body, names, args...).Result()
 	}
 
+	if err != nil && strings.Contains(err.Error(), wrongType) {
+		err = fmt.Errorf("%w: %w", ErrForeignKey, err)
+	}
+
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}

@@ -22,9 +22,9 @@ local function add_plain(first, id)
       return { "duplicate", id, redis.call("HGET", q .. id, "timestamp") or "" }
     end
   end
+  emit(q, "added", "jobId", id, "name", ARGV[first + 1])
   redis.call("HSET", q .. id, "name", ARGV[first + 1], "data", ARGV[first + 2], "opts", ARGV[first + 3], "timestamp", ARGV[1], "delay", "0",
     "priority", "0")
-  emit(q, "added", "jobId", id, "name", ARGV[first + 1])
   emit(q, "waiting", "jobId", id)
   return id
 end
@@ -39,9 +39,17 @@ local function line_up(ids, places)
     wake(q)
     return
   end
+  local undone = {}
   for n, i in ipairs(places) do
     redis.call("DEL", q .. ids[n])
+    undone[ids[n]] = true
     answers[i] = fault(err)
+  end
+  -- Those that have one of these ids, too, would have been refused for its sake.
+  for i, answer in pairs(answers) do
+    if type(answer) == "table" and answer[1] == "duplicate" and undone[answer[2]] then
+      answers[i] = fault(err)
+    end
   end
 end
 
@@ -58,7 +66,7 @@ local function add_plain_ones()
   for i = 1, n do
     local ok, answer = there, why
     if there then
-      ok, answer = pcall(add_plain, at, tostring(id + i))
+      ok, answer = pcall(add_plain, at, string.format("%.0f", id + i))
     end
     if not ok then
       answer = fault(answer)

@@ -9,6 +9,7 @@
 -- Returns  0 | the answer of take() if it is a job | -1 no such job | -2 no lock | -3 not active | -6 another's lock
 local q, id, now, delay = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 
+redis.call("ZCARD", q .. "delayed")
 local fault = leave_active(q, id, ARGV[3], 11)
 if fault < 0 then
   return fault

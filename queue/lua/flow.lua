@@ -39,6 +39,7 @@ end
 
 local parents = {}
 for i, j in ipairs(nodes) do
+  look_at(j.q, j)
   local code = refusal(j, parents)
   if code then
     return { "refused", i, code }

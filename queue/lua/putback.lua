@@ -6,6 +6,7 @@
 -- Returns  how many ms the rate limit still runs, or 0 | -1 no such job | -2 no lock | -3 not active | -6 another's lock
 local q, id = KEYS[1], ARGV[1]
 
+redis.call("ZCARD", q .. "prioritized")
 local fault = leave_active(q, id, ARGV[2], 4)
 if fault < 0 then
   return fault

@@ -11,10 +11,12 @@ local ids = redis.call("ZRANGEBYSCORE", q .. state, "-inf", ARGV[2], "LIMIT", 0,
 if #ids == 0 then
   return 0
 end
+redis.call("LLEN", waiting_list(q))
+trim_events(q)
 for _, id in ipairs(ids) do
   redis.call("ZREM", q .. state, id)
   -- An id without a hash is dropped: taking it would make a job without name and data.
-  if redis.call("EXISTS", q .. id) == 1 then
+  if (try("HLEN", q .. id) or 0) > 0 then
     if state ~= "delayed" then
       forget_end(q .. id, state)
       reattach(q .. id, state)

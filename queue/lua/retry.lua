@@ -12,6 +12,7 @@ local due = due_jobs(q, now)
 if due[1] then
   promote(q, due)
 end
+redis.call("ZCARD", q .. "prioritized")
 local fault = leave_active(q, id, ARGV[3], 5)
 if fault < 0 then
   return fault

@@ -11,6 +11,10 @@ local job = q .. id
 if redis.call("EXISTS", job) == 0 then
   return -1
 end
+local priority = tonumber(redis.call("HGET", job, "priority")) or 0
+redis.call("LLEN", waiting_list(q))
+redis.call("ZSCORE", q .. "prioritized", id)
+trim_events(q)
 if redis.call("ZREM", q .. state, id) == 0 then
   return -3
 end
@@ -21,7 +25,7 @@ end
 if ARGV[5] == "1" then
   redis.call("HDEL", job, "ats")
 end
-put(q, id, tonumber(redis.call("HGET", job, "priority")) or 0, ARGV[3] == "1")
+put(q, id, priority, ARGV[3] == "1")
 reattach(job, state)
 emit_trimmed(q, "waiting", "jobId", id, "prev", state)
 return 1

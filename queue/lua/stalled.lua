@@ -13,8 +13,11 @@ if ARGV[4] ~= "1" then
   if left ~= -2 then
     return { left, {}, {}, 0 }
   end
-  redis.call("SET", q .. "stalled-check", ARGV[1], "PX", ARGV[2])
+  redis.call("LLEN", waiting_list(q))
+  redis.call("LLEN", q .. "active")
+  redis.call("SCARD", q .. "stalled")
   trim_events(q)
+  redis.call("SET", q .. "stalled-check", ARGV[1], "PX", ARGV[2])
 end
 
 -- A great many suspects are looked into in several steps, between which others get their turn. Should the caller die, those left over
@@ -65,11 +68,14 @@ for _, id in ipairs(suspects) do
   if string.sub(id, 1, 2) == "0:" then
     take_off(id)
   elseif redis.call("EXISTS", q .. id .. ":lock") == 0 and take_off(id) then
-    if redis.call("EXISTS", q .. id) == 0 then
+    local fields = try("HLEN", q .. id)
+    if fields == 0 then
       thrown[#thrown + 1] = id
       drop_keys(q .. id)
-    else
+    elseif fields then
       recovered[#recovered + 1] = id
+    else
+      thrown[#thrown + 1] = id
     end
   end
 end

@@ -28,6 +28,7 @@ end
 if pending == 0 then
   return 1
 end
+redis.call("ZCARD", q .. "waiting-children")
 local fault = leave_active(q, id, ARGV[2], 5)
 if fault < 0 then
   return fault

@@ -91,7 +91,7 @@ func scenes() []scene {
 		{"deduplication", playDeduplication},
 		{"flow", playFlow},
 		{"failed child", playFailedChild},
-		{"schedulers", playSchedulers},
+		{"schedulers", playSchedulers(farPattern(time.Now()))},
 		{"keep", playKeep},
 		{"limiter", playLimiter},
 		{"steering", playSteering},
@@ -205,16 +205,22 @@ func playFailedChild(s *stage) {
 	s.nothing() // the parent is failed by who takes it
 }
 
-func playSchedulers(s *stage) {
-	ctx := s.t.Context()
+// farPattern is a pattern whose next moment is months away at the real time and at that of the bubble, a first of January: moment tells
+// what is that far alike.
+func farPattern(now time.Time) string { return fmt.Sprintf("0 0 1 %d *", (now.UTC().Month()+5)%12+1) }
 
-	_, err := s.q.UpsertScheduler(ctx, "yearly", queue.Repeat{Pattern: "0 0 1 1 *", TZ: "Europe/Berlin"}, queue.NewJob{Data: 1})
-	s.must(err)
-	_, err = s.q.UpsertScheduler(ctx, "now", queue.Repeat{Every: 24 * time.Hour, Limit: 3}, queue.NewJob{Name: "tick"})
-	s.must(err)
-	s.next().Finish(nil)
-	_, err = s.q.RemoveScheduler(ctx, "yearly")
-	s.must(err)
+func playSchedulers(pattern string) func(s *stage) {
+	return func(s *stage) {
+		ctx := s.t.Context()
+
+		_, err := s.q.UpsertScheduler(ctx, "yearly", queue.Repeat{Pattern: pattern, TZ: "Europe/Berlin"}, queue.NewJob{Data: 1})
+		s.must(err)
+		_, err = s.q.UpsertScheduler(ctx, "now", queue.Repeat{Every: 24 * time.Hour, Limit: 3}, queue.NewJob{Name: "tick"})
+		s.must(err)
+		s.next().Finish(nil)
+		_, err = s.q.RemoveScheduler(ctx, "yearly")
+		s.must(err)
+	}
 }
 
 func playKeep(s *stage) {
@@ -260,6 +266,11 @@ func playSteering(s *stage) {
 }
 
 func playMetrics(s *stage) {
+	// The numbers of each minute are kept apart.
+	if now := time.Now(); now.Second() >= 50 {
+		<-time.After(now.Truncate(time.Minute).Add(time.Minute).Sub(now))
+	}
+
 	for range 3 {
 		s.add("n", nil, queue.JobOptions{})
 	}

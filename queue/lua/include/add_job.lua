@@ -56,6 +56,24 @@ local function owner_of(q, j)
   })
 end
 
+-- look_at reads what the job is going to be written to, before anything is: it fails where that is something else.
+local function look_at(q, j)
+  if j.waits then
+    redis.call("ZSCORE", q .. "waiting-children", "0")
+  elseif tonumber(j.delay) > 0 then
+    redis.call("ZSCORE", q .. "delayed", "0")
+  elseif tonumber(j.priority) > 0 then
+    redis.call("ZSCORE", q .. "prioritized", "0")
+    redis.call("GET", q .. "pc")
+  else
+    redis.call("LLEN", waiting_list(q))
+  end
+  if j.parent_key ~= "" then
+    redis.call("SCARD", j.parent_key .. ":dependencies")
+  end
+  trim_events(q)
+end
+
 -- add_job adds what read_addition has read. Answers
 --   {"added", id} | {"deduplicated", id of the owner} | {"duplicate", id, timestamp of the job that has the id}
 --   -5 the parent does not exist | -7 the job that has the id belongs to another living parent
@@ -65,8 +83,11 @@ local function add_job(q, j, later)
   end
   local counter = redis.call("INCR", q .. "id")
   max_events(q)
-  j.id = j.custom ~= "" and j.custom or tostring(counter)
+  j.id = j.custom ~= "" and j.custom or string.format("%.0f", counter)
   local job = q .. j.id
+  if not later then
+    look_at(q, j)
+  end
 
   if j.custom ~= "" and redis.call("EXISTS", job) == 1 then
     if j.parent_key ~= "" then

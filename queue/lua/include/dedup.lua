@@ -29,9 +29,11 @@ local function dedup_next(q, dedup, now)
   for i = 1, #flat, 2 do
     kept[flat[i]] = flat[i + 1]
   end
+  redis.call("LLEN", waiting_list(q))
   local counter = redis.call("INCR", q .. "id")
-  local id = kept.jid or tostring(counter)
-  local opts = cjson.decode(kept.opts or "{}")
+  local id = kept.jid or string.format("%.0f", counter)
+  local ok, opts = pcall(cjson.decode, kept.opts or "{}")
+  opts = ok and type(opts) == "table" and opts or {}
   local de = type(opts.de) == "table" and opts.de or {}
   local ttl = tonumber(de.ttl) or 0
   if ttl > 0 and not de.keepLastIfActive then

@@ -21,10 +21,16 @@ local function parent_of(job)
   return { key = key, q = q, id = id, fpof = told.fpof, cpof = told.cpof, idof = told.idof, rdof = told.rdof }
 end
 
--- free puts a parent that waited for its children where its own options say.
-local function free(x, now)
+-- place_of answers priority and delay of a parent, before anything is written: it fails where the key is no job or its queue no queue.
+local function place_of(x)
   local fields = redis.call("HMGET", x.key, "priority", "delay")
-  local priority, delay = tonumber(fields[1]) or 0, tonumber(fields[2]) or 0
+  redis.call("LLEN", waiting_list(x.q))
+  trim_events(x.q)
+  return tonumber(fields[1]) or 0, tonumber(fields[2]) or 0
+end
+
+-- free puts a parent that waited for its children where its own options say.
+local function free(x, now, priority, delay)
   if delay > 0 then
     redis.call("ZADD", x.q .. "delayed", (now + delay) * 4096, x.id)
     emit(x.q, "delayed", "jobId", x.id, "delay", now + delay)
@@ -37,8 +43,12 @@ end
 
 -- release frees the parent if it is there and waits.
 local function release(x, now)
-  if redis.call("EXISTS", x.key) == 1 and redis.call("ZREM", x.q .. "waiting-children", x.id) == 1 then
-    free(x, now)
+  if redis.call("EXISTS", x.key) == 0 then
+    return
+  end
+  local priority, delay = place_of(x)
+  if redis.call("ZREM", x.q .. "waiting-children", x.id) == 1 then
+    free(x, now, priority, delay)
   end
 end
 
@@ -50,16 +60,30 @@ local function settled(x, child)
   return redis.call("SCARD", x.key .. ":dependencies")
 end
 
--- child_completed hands the child's value to the parent; the last child releases it.
-local function child_completed(x, child, value, now)
+-- settle lets tell(x, child, value, now, left) do what a child's end means for a parent that counts on it. A parent that can't be told
+-- counts on it still, so that the end can be told again.
+local function settle(x, child, value, now, tell)
   local left = settled(x, child)
   if left == false then
     return
   end
+  local ok, err = pcall(tell, x, child, value, now, left)
+  if not ok then
+    redis.call("SADD", x.key .. ":dependencies", child)
+    error(err, 0)
+  end
+end
+
+local function tell_completed(x, child, value, now, left)
   redis.call("HSET", x.key .. ":processed", child, value)
   if left == 0 then
     release(x, now)
   end
+end
+
+-- child_completed hands the child's value to the parent; the last child releases it.
+local function child_completed(x, child, value, now)
+  settle(x, child, value, now, tell_completed)
 end
 
 -- fail_parent marks the parent: whoever takes it fails it.
@@ -68,42 +92,38 @@ local function fail_parent(x, child, now)
   if redis.call("EXISTS", x.key) == 0 then
     return
   end
+  local priority, delay = place_of(x)
   local waits = redis.call("ZREM", x.q .. "waiting-children", x.id) == 1
   local delayed = not waits and redis.call("ZREM", x.q .. "delayed", x.id) == 1
   if delayed then
     redis.call("HSET", x.key, "delay", 0)
+    delay = 0
   end
   if waits or delayed or not redis.call("ZSCORE", x.q .. "failed", x.id) then
     redis.call("HSET", x.key, "defa", "child " .. child .. " failed")
   end
   if waits or delayed then
-    free(x, now)
+    free(x, now, priority, delay)
+  end
+end
+
+local function tell_failed(x, child, reason, now, left)
+  if x.fpof then
+    fail_parent(x, child, now)
+    return
+  end
+  if x.cpof or x.idof then
+    redis.call("HSET", x.key .. ":failed", child, reason)
+  end
+  if x.cpof or left == 0 then
+    release(x, now)
   end
 end
 
 -- child_failed does what the child's own options say about its parent; without one the parent waits on.
 local function child_failed(x, child, reason, now)
-  if not (x.fpof or x.cpof or x.idof or x.rdof) then
-    return
-  end
-  local left = settled(x, child)
-  if left == false then
-    return
-  end
-  if x.fpof then
-    fail_parent(x, child, now)
-    return
-  end
-  if x.cpof then
-    redis.call("HSET", x.key .. ":failed", child, reason)
-    release(x, now)
-    return
-  end
-  if left == 0 then
-    release(x, now)
-  end
-  if x.idof then
-    redis.call("HSET", x.key .. ":failed", child, reason)
+  if x.fpof or x.cpof or x.idof or x.rdof then
+    settle(x, child, reason, now, tell_failed)
   end
 end
 

@@ -54,7 +54,7 @@ end
 
 -- all_alike: the jobs of the runs are ours, have no children and are as they were when they were taken, with so many fields: then there is
 -- no parent and no deduplication, and while we have the lock nothing else comes or goes. If so, they are off the active list.
-local function all_alike(q, runs, ids, keys, locks, fields)
+local function all_alike(q, runs, ids, keys, locks, fields, points)
   local owners, children = call("MGET", unpack(locks)), { unpack(keys) }
   for _, run in ipairs(runs) do
     for i = run.first, run.last do
@@ -74,17 +74,22 @@ local function all_alike(q, runs, ids, keys, locks, fields)
       return false
     end
   end
+  call("ZCARD", q .. "completed")
+  if points > 0 then
+    check_metrics(q, "completed")
+  end
+  trim_events(q)
+  call("SREM", q .. "stalled", unpack(ids))
   return off_active(q, ids)
 end
 
--- finish_alike completes the jobs of the runs, if nothing is special about any of them; false: nothing has been done. A run: first, last
+-- finish_alike completes the jobs of the runs, if nothing is special about any of them; false: nothing that matters has been done. A run: first, last
 -- (places among ids, keys and locks), token, now, value.
 local function finish_alike(q, runs, ids, keys, locks, fields, points)
-  local ok, alike = pcall(all_alike, q, runs, ids, keys, locks, fields)
+  local ok, alike = pcall(all_alike, q, runs, ids, keys, locks, fields, points)
   if not (ok and alike) then
     return false
   end
-  trim_events(q)
   local events, kept = stream_of(q), { unpack(ids) }
   for _, run in ipairs(runs) do
     local now, value = run.now, run.value
@@ -99,6 +104,5 @@ local function finish_alike(q, runs, ids, keys, locks, fields, points)
   end
   call("ZADD", q .. "completed", unpack(kept))
   call("DEL", unpack(locks))
-  call("SREM", q .. "stalled", unpack(ids))
   return true
 end

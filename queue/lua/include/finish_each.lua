@@ -72,6 +72,23 @@ local function finish_each(q, before, jobs, started, points)
     childless = not failed and call("EXISTS", unpack(child_keys)) == 0
   end
 
+  -- check fails where a key of the queue that is going to be written to holds something else: then nothing is written.
+  local function check()
+    local targets = {}
+    for _, job in ipairs(jobs) do
+      targets[job.rule and job.rule.target or "completed"] = true
+    end
+    for target in pairs(targets) do
+      call("ZCARD", q .. target)
+      if points > 0 then
+        check_metrics(q, target)
+      end
+    end
+    call("LLEN", q .. "active")
+    call("SCARD", q .. "stalled")
+    trim_events(q)
+  end
+
   -- Taking many ids off a short list one by one costs more than writing it anew. It is put off to the end, unless somebody counts meanwhile.
   local running, order, gone = nil, nil, {}
 
@@ -137,7 +154,9 @@ local function finish_each(q, before, jobs, started, points)
     return call("ZCARD", key .. ":unsuccessful") ~= 0 and -9 or 0
   end
 
-  -- leave takes the job off the active list: 0, -2, -3 or -6.
+  -- leave takes the job off the active list: 0, -2, -3 or -6. It has left until its end is written: a fault before that brings it back.
+  local left = nil
+
   local function leave(job, owner)
     if job.token ~= "0" then
       if owner ~= job.token then
@@ -150,7 +169,24 @@ local function finish_each(q, before, jobs, started, points)
     if rule and rule.last > rule.first then
       call("HSET", job.key, unpack(ARGV, rule.first, rule.last))
     end
-    return leave_list(job.id) and 0 or -3
+    if not leave_list(job.id) then
+      return -3
+    end
+    left = job
+    return 0
+  end
+
+  -- come_back undoes leave.
+  local function come_back(job)
+    if job.token ~= "0" then
+      locks[unlocked], ids[unlocked] = nil, nil
+      unlocked = unlocked - 1
+    end
+    if running then
+      running[job.id], gone[job.id] = running[job.id] + 1, gone[job.id] - 1
+    else
+      call("RPUSH", q .. "active", job.id)
+    end
   end
 
   -- store leaves the end in the hash of a job that ends by a rule, and its id among the finished ones, or nothing at all.
@@ -158,9 +194,11 @@ local function finish_each(q, before, jobs, started, points)
     local rule, key = job.rule, job.key
     if rule.count == 0 then
       child_gone(q, key, false)
+      left = nil
       drop_keys(key)
       return
     end
+    left = nil
     call("HSET", key, "atm", made, rule.target == "completed" and "returnvalue" or "failedReason", job.value, "finishedOn", job.now)
     flush_kept()
     call("ZADD", q .. rule.target, job.now, job.id)
@@ -180,17 +218,15 @@ local function finish_each(q, before, jobs, started, points)
   -- facts answers attempts made, deduplication id and parent's key, or nothing if there is no such job. A job that was taken as it was
   -- added has none of them if there are no fields but those; see all_alike.
   local function facts(job, owner)
-    if job.as_added and owner == job.token and call("HLEN", job.key) == started then
+    if job.as_added and owner == job.token and try("HLEN", job.key) == started then
       return "1", false, false
     end
-    local hash = call("HMGET", job.key, "ats", "atm", "deid", "parentKey")
-    if not hash[1] and call("EXISTS", job.key) == 0 then
+    local hash = try("HMGET", job.key, "ats", "atm", "deid", "parentKey")
+    if not hash or not hash[1] and call("EXISTS", job.key) == 0 then
       return nil
     end
     return string.format("%.0f", (tonumber(hash[2] or nil) or 0) + 1), hash[3], hash[4]
   end
-
-  local trimmed = false
 
   local function finish(job, owner)
     local id, key, rule, value, now = job.id, job.key, job.rule, job.value, job.now
@@ -205,10 +241,6 @@ local function finish_each(q, before, jobs, started, points)
     end
     if fault < 0 then
       return fault
-    end
-    if not trimmed then
-      trim_events(q)
-      trimmed = true
     end
 
     if dedup then
@@ -225,6 +257,7 @@ local function finish_each(q, before, jobs, started, points)
     if rule then
       store(job, made)
     else
+      left = nil
       call("HSET", key, "atm", made, "returnvalue", value, "finishedOn", now)
       kept[kept_last + 1], kept[kept_last + 2] = now, id
       kept_last = kept_last + 2
@@ -257,6 +290,7 @@ local function finish_each(q, before, jobs, started, points)
     end
   end
 
+  check()
   look_ahead()
   read_active()
   while done < n do
@@ -264,6 +298,10 @@ local function finish_each(q, before, jobs, started, points)
     if not ok then
       fault = fault or err
       answers[before + done] = { "error", type(err) == "table" and err.err or tostring(err) }
+      if left then
+        come_back(left)
+        left = nil
+      end
     end
   end
   -- A fault of one, a parent that is no hash, is its own; what befalls all, a Redis that takes no writes, is the call's.

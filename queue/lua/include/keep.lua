@@ -3,7 +3,7 @@
 
 local function forget(q, ids)
   for _, id in ipairs(ids) do
-    child_gone(q, q .. id, false)
+    pcall(child_gone, q, q .. id, false) -- a parent that is no job is no matter of the one that has just ended
     drop_keys(q .. id)
   end
 end

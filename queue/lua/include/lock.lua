@@ -9,8 +9,8 @@ local function unlock(q, id, token)
   end
   local owner = redis.call("GET", q .. id .. ":lock")
   if owner == token then
-    redis.call("DEL", q .. id .. ":lock")
     redis.call("SREM", q .. "stalled", id)
+    redis.call("DEL", q .. id .. ":lock")
     return 0
   end
   if owner then
@@ -20,11 +20,15 @@ local function unlock(q, id, token)
 end
 
 -- leave_active unlocks the job, writes the fields from ARGV[first] on and takes it off the active list: 0, -1 (no such job), -2, -6
--- or -3 (it was not active).
+-- or -3 (it was not active). Where it goes to is looked at by the caller, unless it is the list of those
+-- that wait.
 local function leave_active(q, id, token, first)
-  if redis.call("EXISTS", q .. id) == 0 then
+  if not try("HLEN", q .. id) or redis.call("EXISTS", q .. id) == 0 then
     return -1
   end
+  redis.call("LLEN", waiting_list(q))
+  redis.call("LLEN", q .. "active")
+  trim_events(q)
   local fault = unlock(q, id, token)
   if fault < 0 then
     return fault

@@ -1,6 +1,13 @@
 -- include: meta
 -- metrics.lua: the per-minute series.
 
+-- check_metrics fails where the series is something else.
+local function check_metrics(q, target)
+  local key = q .. "metrics:" .. target
+  call("HMGET", key, "count")
+  call("LLEN", key .. ":data")
+end
+
 -- count_minute books a job in the series, of which points are kept; a gap is booked on its oldest minute.
 local function count_minute(q, target, now, points)
   local key = q .. "metrics:" .. target

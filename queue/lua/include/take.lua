@@ -22,6 +22,7 @@ local function first_jobs(q, most, begin)
   local ids = call("LRANGE", q .. "wait", -most, "-1")
   -- Copies of a table have room for what will be in them.
   local active, keys, hashes, started, gone, read, n = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }, {}, 0, 0, 0
+  local read_hash = redis.pcall
   for i = #ids, 1, -1 do
     local id = ids[i]
     -- An id that is there twice is started twice, and the second start is to see the first one.
@@ -31,7 +32,7 @@ local function first_jobs(q, most, begin)
     read = read + 1
     if string.sub(id, 1, 2) ~= "0:" then
       local key = q .. id
-      local fields = call("HGETALL", key)
+      local fields = read_hash("HGETALL", key)
       if fields[1] then
         n = n + 1
         active[n], keys[n], hashes[n] = id, key, fields
@@ -39,15 +40,21 @@ local function first_jobs(q, most, begin)
           started[id] = true
         end
       else
+        try("HGETALL", key)
         gone = gone + 1
       end
     end
   end
+  if n > 0 then
+    local events = stream_of(q)
+    call("LLEN", q .. "active")
+    for i = 1, n do
+      call("XADD", events, "*", "event", "active", "jobId", active[i], "prev", "waiting")
+    end
+    call("LPUSH", q .. "active", unpack(active, 1, n))
+  end
   if read > 0 then
     call("LTRIM", q .. "wait", "0", -read - 1)
-  end
-  if n > 0 then
-    call("LPUSH", q .. "active", unpack(active, 1, n))
   end
   for i = 1, n do
     begin(active[i], keys[i], hashes[i], not started[active[i]])
@@ -111,8 +118,8 @@ local function take_singly(q, most, max, begin)
   -- fields_of answers the fields of an id that was made active, or nil. Ids without a hash are thrown away, and so are markers of old majors.
   local function fields_of(id)
     if string.sub(id, 1, 2) ~= "0:" then
-      local fields = call("HGETALL", q .. id)
-      if fields[1] then
+      local fields = try("HGETALL", q .. id)
+      if fields and fields[1] then
         return fields
       end
       gone = gone + 1
@@ -121,7 +128,7 @@ local function take_singly(q, most, max, begin)
     return nil
   end
 
-  -- next_job makes the next job active and answers its id and fields, or nothing.
+  -- next_job makes the next job active and answers its id and fields and, if it was prioritised, its score; or nothing.
   local function next_job()
     local id = call("RPOPLPUSH", q .. "wait", q .. "active")
     while id do
@@ -136,10 +143,25 @@ local function take_singly(q, most, max, begin)
       call("LPUSH", q .. "active", first[1])
       local fields = fields_of(first[1])
       if fields then
-        return first[1], fields
+        return first[1], fields, first[2]
       end
       first = call("ZPOPMIN", q .. "prioritized")
     end
+  end
+
+  -- announce tells of an active job. Where that can't be done, it goes back to where it was.
+  local function announce(id, score)
+    local events = stream_of(q)
+    if try("XADD", events, "*", "event", "active", "jobId", id, "prev", "waiting") then
+      return
+    end
+    call("LREM", q .. "active", "1", id)
+    if score then
+      call("ZADD", q .. "prioritized", score, id)
+    else
+      call("RPUSH", q .. "wait", id)
+    end
+    call("XADD", events, "*", "event", "active", "jobId", id, "prev", "waiting")
   end
 
   for _ = 1, most do
@@ -150,12 +172,13 @@ local function take_singly(q, most, max, begin)
     if held_back(q) then
       return "held", 0, gone
     end
-    local id, fields = next_job()
+    local id, fields, score = next_job()
     if not id then
       call("DEL", q .. "pc")
       local first = call("ZRANGE", q .. "delayed", "0", "0", "WITHSCORES")
       return "none", first[2] and math.floor(tonumber(first[2]) / 4096) or 0, gone
     end
+    announce(id, score)
     begin(id, q .. id, fields, as_added(fields))
   end
   return "full", 0, gone
@@ -182,8 +205,9 @@ end
 local function take(q, by, most)
   local meta, jobs, at = meta_of(q), {}, 0
   local max = tonumber(meta.max or nil) or tonumber(by.max)
-  local now, token, worker, lock_ms, events = by.now, by.token, by.worker, by.lock_ms, stream_of(q)
+  local now, token, worker, lock_ms = by.now, by.token, by.worker, by.lock_ms
   local name, opts, timestamp, delay, priority
+  local again = {} -- how often jobs have been started by this call, if more than once
 
   -- start_new is start() for a job as it was added. false: it is not any more.
   local function start_new(job)
@@ -212,6 +236,8 @@ local function take(q, by, most)
   local function begin(id, job, fields, new)
     local sentenced = false
     if new and not start_new(job) then
+      again[id] = (again[id] or 0) + 1
+      call("HSET", job, "ats", again[id]) -- start_new has written 1 over it
       fields, new = call("HGETALL", job), false
     end
     if new then
@@ -228,7 +254,6 @@ local function take(q, by, most)
     if token ~= "0" then
       call("SET", job .. ":lock", token, "PX", lock_ms)
     end
-    call("XADD", events, "*", "event", "active", "jobId", id, "prev", "waiting")
   end
 
   local due = due_jobs(q, tonumber(now))

@@ -14,10 +14,11 @@ end
 
 local awake = {}
 
--- set_marker lets one blocked worker look for a job; once a call is enough.
+-- set_marker lets one blocked worker look for a job; once a call is enough. It comes last: where the marker is something else, which blocked
+-- workers tell of, all else is done nevertheless.
 local function set_marker(q)
   if not awake[q] then
-    redis.call("ZADD", q .. "marker", "0", "0")
+    try("ZADD", q .. "marker", "0", "0")
     awake[q] = true
   end
 end
@@ -33,6 +34,6 @@ end
 local function wake_at_due(q)
   local first = redis.call("ZRANGE", q .. "delayed", 0, 0, "WITHSCORES")
   if first[2] then
-    redis.call("ZADD", q .. "marker", tonumber(first[2]) / 4096, "1")
+    try("ZADD", q .. "marker", tonumber(first[2]) / 4096, "1")
   end
 end
