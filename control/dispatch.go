@@ -26,7 +26,7 @@ func newDispatcher(s store.Store, q *queue.Queue, cfg *Config) *dispatcher {
 }
 
 // dispatch adds the job of the analysis, whose id is the analysis's own, so that a second dispatch is no second job.
-func (d *dispatcher) dispatch(ctx context.Context, id string, reason store.DispatchReason) error {
+func (d *dispatcher) dispatch(ctx context.Context, id string) error {
 	a, err := d.store.Analysis(ctx, id)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (d *dispatcher) dispatch(ctx context.Context, id string, reason store.Dispa
 		return nil
 	}
 	added, err := d.add(ctx, id)
-	if err != nil || !added.Duplicate || reason == store.DispatchSubmitted {
+	if err != nil || !added.Duplicate {
 		return err
 	}
 
@@ -52,9 +52,9 @@ func (d *dispatcher) add(ctx context.Context, id string) (queue.Added, error) {
 // endsSoon is when a job is looked at again that runs for a round that is over.
 const endsSoon = time.Second
 
-// revive makes a finished job of an earlier dispatch run again: the analysis came back from the HTTP door or to a person, and is not
-// decided, so that whatever that job ended with was not its outcome. A job that runs while nobody holds the analysis has either not redeemed
-// it yet, or has reported and not ended yet: which of them the next look tells.
+// revive makes a finished job of the analysis's id run again: the analysis came back from the HTTP door or to a person, or the job was added
+// before there was an analysis. It is not decided, so that whatever that job ended with was not its outcome. A job that runs while nobody holds
+// the analysis has either not redeemed it yet, or has reported and not ended yet: which of them the next look tells.
 func (d *dispatcher) revive(ctx context.Context, a store.Analysis) error {
 	state, err := d.queue.State(ctx, a.ID)
 	if err != nil {

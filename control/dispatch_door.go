@@ -52,10 +52,10 @@ type door struct {
 	now    func() time.Time
 	log    *slog.Logger
 	// queue is where an analysis goes whose former round the worker has just ended.
-	queue func(ctx context.Context, id string, reason store.DispatchReason) error
+	queue func(ctx context.Context, id string) error
 }
 
-func newDoor(s store.Store, cfg *Config, queue func(context.Context, string, store.DispatchReason) error, log *slog.Logger) *door {
+func newDoor(s store.Store, cfg *Config, queue func(context.Context, string) error, log *slog.Logger) *door {
 	return &door{
 		queue: queue, store: s, url: cfg.DoorURL, signer: webhook.NewSigner(cfg.DoorSecrets), now: cfg.Now, log: log,
 		client: &http.Client{
@@ -142,7 +142,7 @@ func (d *door) ended(ctx context.Context, a store.Analysis) error {
 		return err
 	}
 
-	return d.queue(ctx, a.ID, store.DispatchLost)
+	return d.queue(ctx, a.ID)
 }
 
 // refused ends the round: the worker redeems its claims elsewhere.

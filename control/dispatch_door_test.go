@@ -80,8 +80,8 @@ func TestDoorAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			queued := false
-			elsewhere := func(_ context.Context, id string, reason store.DispatchReason) error {
-				queued = id == "an_1" && reason == store.DispatchLost
+			elsewhere := func(_ context.Context, id string) error {
+				queued = id == "an_1"
 
 				return nil
 			}

@@ -81,7 +81,7 @@ func (r *relay) Run(ctx context.Context) {
 
 // carrier carries out what happens inside: it takes no longer than Redis and our own code do.
 type carrier struct {
-	dispatch  func(ctx context.Context, id string, reason store.DispatchReason) error
+	dispatch  func(ctx context.Context, id string) error
 	onSettled func(context.Context, Settled) error
 	hint      func(analysisID string, round int64)
 }
@@ -93,5 +93,5 @@ func (c *carrier) carryOut(ctx context.Context, e store.OutboxEntry) error {
 		return c.onSettled(ctx, Settled{AnalysisID: e.AnalysisID, Outcome: store.Status(e.Reason)})
 	}
 
-	return c.dispatch(ctx, e.AnalysisID, store.DispatchReason(e.Reason))
+	return c.dispatch(ctx, e.AnalysisID)
 }
