@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -157,6 +160,32 @@ func TestEnqueue(t *testing.T) {
 	if err != nil || j.Name != "analysis" || string(j.Data) != `{"v":1,"analysisId":"an_2"}` {
 		t.Fatalf("%+v, %v", j, err)
 	}
+	failAll(t, r.URL)
+	code, stdout, _ = call(environ, "enqueue", "an_1", "--queue=other")
+	if code != 0 || stdout != "an_1 is there already, failed: posefleet queue retry an_1 lets it run again\n" {
+		t.Errorf("exit %d %q", code, stdout)
+	}
+}
+
+// failAll lets a worker fail the jobs of the queue pre:other for good, until there are none.
+func failAll(t *testing.T, url string) {
+	t.Helper()
+	o := queue.DefaultWorkerOptions()
+	o.Options = queue.Options{RedisURL: url, Prefix: "pre", Name: "other"}
+	var w *queue.Worker
+	var jobs atomic.Int32
+	w, err := queue.NewWorker(o, func(context.Context, *queue.Job) (any, error) {
+		if jobs.Add(1) == 2 {
+			defer w.Drain()
+		}
+		return nil, queue.Unrecoverable(errors.New("unknown_analysis: There is no such analysis."))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestEnqueueWithoutRedis: the first id finds out, the others are not tried, and the sentence names the address and the variable.
@@ -182,6 +211,8 @@ func TestEnqueueAsks(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		case r.URL.Path == "/v1/analyses/an_1":
 			_, _ = w.Write([]byte(`{"analysisId":"an_1","status":"queued"}`))
+		case r.URL.Path == "/v1/analyses/an_9":
+			_, _ = w.Write([]byte(`{"analysisId":"an_9","status":"uploading"}`))
 		default:
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"code":"unknown_analysis"}`))
@@ -196,6 +227,7 @@ func TestEnqueueAsks(t *testing.T) {
 		stdout, stderr string
 	}{
 		{plane.URL, "a token for looking", "nosuch", 1, "", "posefleet: enqueue: the control plane does not know nosuch; nothing was added\n"},
+		{plane.URL, "a token for looking", "an_9", 1, "", "the clips of an_9 are still being uploaded: submit first, with dispatch none; nothing was added\n"},
 		{plane.URL, "a token for looking", "an_1", 0, "an_1 added\n", ""},
 		{plane.URL, "", "an_2", 0, "an_2 added\n", "did not tell whether there are such analyses: read analysis: status 401"},
 		{other.URL, "", "an_3", 0, "an_3 added\n", "did not tell whether there are such analyses: read analysis: status 404"},

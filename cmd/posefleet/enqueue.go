@@ -101,9 +101,9 @@ func (c *enqueueCmd) ask(h *host, controlURL, token string) error {
 	ctx, cancel := context.WithTimeout(h.ctx, askTimeout)
 	defer cancel()
 	client := &operator.Client{Base: controlURL, Token: token, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
-	var unknown []string
+	var unknown, early []string
 	for _, id := range c.IDs {
-		_, err := client.Get(ctx, id)
+		a, err := client.Get(ctx, id)
 		answer, ok := errors.AsType[*operator.StatusError](err)
 		switch {
 		case ok && answer.Problem.Code == protocol.CodeUnknownAnalysis:
@@ -111,10 +111,15 @@ func (c *enqueueCmd) ask(h *host, controlURL, token string) error {
 		case err != nil:
 			fmt.Fprintf(h.stderr, "posefleet: the control plane did not tell whether there are such analyses: %s\n", oneLine(err))
 			return nil
+		case a.Status == "uploading":
+			early = append(early, id)
 		}
 	}
 	if len(unknown) > 0 {
 		return fmt.Errorf("enqueue: the control plane does not know %s; nothing was added", strings.Join(unknown, ", "))
+	}
+	if len(early) > 0 {
+		return fmt.Errorf("enqueue: the clips of %s are still being uploaded: submit first, with dispatch none; nothing was added", strings.Join(early, ", "))
 	}
 	return nil
 }
@@ -128,8 +133,17 @@ func (c *enqueueCmd) add(h *host, q *queue.Queue, id string) error {
 	}
 	word := "added"
 	if added.Duplicate {
-		word = "is there already"
+		word = "is there already" + c.ended(h, q, id)
 	}
 	_, err = fmt.Fprintln(h.stdout, added.ID, word)
 	return err
+}
+
+// ended tells of a job that is there how it ended, if it did: nobody will take it. Who may add jobs may not be allowed to look at them.
+func (*enqueueCmd) ended(h *host, q *queue.Queue, id string) string {
+	state, err := q.State(h.ctx, id)
+	if err != nil || state != queue.StateFailed && state != queue.StateCompleted {
+		return ""
+	}
+	return fmt.Sprintf(", %s: posefleet queue retry %s lets it run again", state, id)
 }

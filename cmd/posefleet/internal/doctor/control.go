@@ -21,7 +21,9 @@ const maxAnswer = 16 << 10
 
 // controlArea asks the control plane for claims that can't exist. How it refuses them proves what it thinks of the signature.
 type controlArea struct {
-	base    *url.URL
+	base *url.URL
+	// from names the variables that the URL comes from.
+	from    string
 	secrets []webhook.Secret
 	client  *http.Client
 }
@@ -44,15 +46,16 @@ func (a answer) refused() bool {
 	return a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
 }
 
-// examineControl answers the findings about reachability, clock and secret. Without an answer there is only the first.
-func examineControl(ctx context.Context, controlURL string, secrets []webhook.Secret) []Finding {
+// examineControl answers the findings about reachability, clock and secret. Without an answer there is only the first. The URL comes from the
+// variables that from names.
+func examineControl(ctx context.Context, controlURL, from string, secrets []webhook.Secret) []Finding {
 	base, err := url.Parse(controlURL)
 	if err != nil || base.Host == "" {
-		return []Finding{failure("control plane", "correct POSEFLEET_CONTROL_URL", "its URL can't be read")}
+		return []Finding{failure("control plane", "correct "+from, "its URL can't be read")}
 	}
 
 	transport := &http.Transport{DisableKeepAlives: true} // and no proxy, like a worker
-	c := &controlArea{base: base, secrets: secrets, client: &http.Client{
+	c := &controlArea{base: base, from: from, secrets: secrets, client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -85,7 +88,7 @@ func (c *controlArea) shown() string {
 }
 
 func (c *controlArea) unreachable(err error) Finding {
-	return failure("control plane", "start the control plane, or correct POSEFLEET_CONTROL_URL, or let the network through",
+	return failure("control plane", "start the control plane, or correct "+c.from+", or let the network through",
 		"%s can't be reached: %s", c.shown(), reason(err))
 }
 
@@ -105,7 +108,7 @@ func (c *controlArea) reachable(a answer) (Finding, bool) {
 			"the control plane at %s accepts a signature by a secret that it can't know", c.shown()), false
 	}
 
-	return failure(name, "correct POSEFLEET_CONTROL_URL, its path included",
+	return failure(name, "correct "+c.from+", its path included",
 		"%s answers %d to a claim with a false signature: that is no control plane", c.shown(), a.status), false
 }
 

@@ -52,27 +52,27 @@ func TestControlPlane(t *testing.T) {
 	known, other := secret(t), secret(t)
 	base := controlPlane(t, known)
 
-	found := examineControl(t.Context(), base, known)
+	found := examineControl(t.Context(), base, "THE_URL", known)
 	expect(t, one(t, found, "control plane"), OK, base)
 	expect(t, one(t, found, "control clock"), OK)
 	expect(t, one(t, found, "signature"), OK, known[0].Fingerprint())
 
-	found = examineControl(t.Context(), base, other)
+	found = examineControl(t.Context(), base, "THE_URL", other)
 	expect(t, one(t, found, "control plane"), OK)
 	expect(t, one(t, found, "signature"), Fail, other[0].Fingerprint(), "POSEFLEET_WORKER_SECRET")
 
 	// In the middle of a rotation: each secret is tried alone.
-	found = examineControl(t.Context(), base, append(other, known...))
+	found = examineControl(t.Context(), base, "THE_URL", append(other, known...))
 	expect(t, one(t, found, "signature"), Warn, "accepts "+known[0].Fingerprint(), "not "+other[0].Fingerprint())
 
-	found = examineControl(t.Context(), base+"/somewhere/else?token=canary", known)
+	found = examineControl(t.Context(), base+"/somewhere/else?token=canary", "THE_URL", known)
 	if len(found) != 1 || strings.Contains(found[0].String(), "canary") {
 		t.Error(found)
 	}
 
 	expect(t, found[0], Fail, "no control plane", "/somewhere/else")
 
-	found = examineControl(t.Context(), "http://127.0.0.1:1", known)
+	found = examineControl(t.Context(), "http://127.0.0.1:1", "THE_URL", known)
 	if len(found) != 1 {
 		t.Error(found)
 	}
@@ -134,7 +134,7 @@ func TestClocks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 
-			found := examineControl(t.Context(), skewed(t, known, tt.off), tt.secrets)
+			found := examineControl(t.Context(), skewed(t, known, tt.off), "THE_URL", tt.secrets)
 			expect(t, one(t, found, "control clock"), tt.clock, tt.clockWords)
 			expect(t, one(t, found, "signature"), tt.signature, tt.words)
 		})
@@ -183,7 +183,7 @@ func TestWhatIsNoControlPlane(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 
-			found := examineControl(ctx, s.URL, secret(t))
+			found := examineControl(ctx, s.URL, "THE_URL", secret(t))
 			i := 0
 
 			for found[i].Level == OK {
@@ -198,5 +198,5 @@ func TestWhatIsNoControlPlane(t *testing.T) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	t.Cleanup(s.Close)
-	expect(t, examineControl(t.Context(), s.URL, secret(t))[0], Fail, "certificate is not trusted: the authority is unknown")
+	expect(t, examineControl(t.Context(), s.URL, "THE_URL", secret(t))[0], Fail, "certificate is not trusted: the authority is unknown")
 }

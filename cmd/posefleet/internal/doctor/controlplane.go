@@ -45,7 +45,7 @@ func (c Control) areas() []area {
 		}}, "REDIS_URL PREFIX QUEUE"},
 		{area{"worker secret", c.Timeout, func(context.Context) []Finding { return examineSecrets(cfg.WorkerSecrets, nil) }}, "WORKER_SECRET"},
 		{area{"control plane", c.Timeout, func(ctx context.Context) []Finding {
-			return examineControl(ctx, c.public(), cfg.WorkerSecrets)
+			return examineControl(ctx, c.public(), "POSEFLEET_PUBLIC_URL or POSEFLEET_LISTEN", cfg.WorkerSecrets)
 		}}, "PUBLIC_URL LISTEN WORKER_SECRET"},
 		{area{"database", c.Timeout, func(ctx context.Context) []Finding { return []Finding{examineDatabase(ctx, cfg.DatabaseURL)} }}, "DATABASE_URL"},
 		{area{"storage", c.Timeout, func(ctx context.Context) []Finding { return []Finding{examineStorage(ctx, cfg.StorageURL)} }}, "STORAGE_URL"},

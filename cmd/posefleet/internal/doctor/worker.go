@@ -87,7 +87,7 @@ func (w Worker) secrets() area {
 
 func (w Worker) control() area {
 	return area{"control plane", w.Timeout, func(ctx context.Context) []Finding {
-		return examineControl(ctx, w.Config.ControlURL, w.Config.WorkerSecrets)
+		return examineControl(ctx, w.Config.ControlURL, "POSEFLEET_CONTROL_URL", w.Config.WorkerSecrets)
 	}}
 }
 
