@@ -106,8 +106,11 @@ func TestNewFails(t *testing.T) {
 	} {
 		cfg := b.cfg
 		change(&cfg)
-		if s, err := control.New(t.Context(), cfg, nil); err == nil {
+		s, err := control.New(t.Context(), cfg, nil)
+		if err == nil {
 			t.Errorf("%s: %v", name, s.Close())
+		} else if want := map[string]string{"database": "POSEFLEET_DATABASE_URL", "storage": "POSEFLEET_STORAGE_URL"}[name]; !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v does not name %s", name, err, want)
 		}
 	}
 	s, err := control.New(t.Context(), b.cfg, nil)
@@ -116,8 +119,8 @@ func TestNewFails(t *testing.T) {
 	}
 	taken := b.cfg
 	taken.Listen, taken.DatabaseURL = s.Addr(), "sqlite:"+filepath.Join(t.TempDir(), "other.db")
-	if _, err := control.New(t.Context(), taken, nil); err == nil {
-		t.Error("two on one address")
+	if _, err := control.New(t.Context(), taken, nil); err == nil || !strings.Contains(err.Error(), "POSEFLEET_LISTEN") {
+		t.Errorf("two on one address: %v", err)
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()

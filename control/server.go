@@ -85,10 +85,10 @@ func (s *Server) open(ctx context.Context) error {
 	var err error
 	// Before the listener: who waits here answers nobody, and one that follows another on the same address finds it free.
 	if s.hold, err = holdDatabase(ctx, s.cfg.DatabaseURL, s.log); err != nil {
-		return err
+		return of("DATABASE_URL", err)
 	}
 	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen); err != nil {
-		return err
+		return of("LISTEN", err)
 	}
 	public, err := s.cfg.publicURL(s.listener.Addr())
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.base = strings.TrimSuffix(public.String(), "/")
 	s.operators = newOperators(s.listener.Addr(), public, s.cfg.APIToken, s.cfg.ReadToken)
 	if s.store, err = store.Open(ctx, s.cfg.DatabaseURL, store.Options{Now: s.cfg.Now, Logger: s.log}); err != nil {
-		return err
+		return of("DATABASE_URL", err)
 	}
 	key, err := s.store.Secret(ctx, signingKeyName, func() []byte {
 		key := make([]byte, 32)
@@ -110,7 +110,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.storage, err = storage.Open(ctx, s.cfg.StorageURL, storage.Options{BaseURL: s.base, SigningKey: key, Now: s.cfg.Now, Logger: s.log})
 	if err != nil {
-		return err
+		return of("STORAGE_URL", err)
 	}
 	s.queue, err = queue.NewQueue(queue.Options{RedisURL: s.cfg.RedisURL, Prefix: s.cfg.Prefix, Name: s.cfg.Queue, Logger: s.log})
 	if err != nil {
@@ -127,12 +127,15 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	queued := newDispatcher(s.store, s.queue, &s.cfg)
 	if s.runs, err = s.openRuns(ctx, queued); err != nil {
-		return err
+		return of("DATABASE_URL", err)
 	}
 	s.assemble(queued)
 
 	return nil
 }
+
+// of names the variable that says where something is that could not be opened.
+func of(variable string, err error) error { return fmt.Errorf("POSEFLEET_%s: %w", variable, err) }
 
 // openRuns takes up the runs that the last end of the process left.
 func (s *Server) openRuns(ctx context.Context, queued *dispatcher) (*pipeline.Pipeline, error) {
