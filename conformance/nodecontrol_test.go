@@ -131,7 +131,9 @@ func TestReadmeControlPlane(t *testing.T) {
 	t.Cleanup(storage.Close)
 	s := newQueueOnly(t)
 	s.workerSecret, s.doorSecret = webhook.Generate(), webhook.Generate()
-	base := "http://" + address(t)
+	listen := address(t)
+	_, port, _ := strings.Cut(listen, ":")
+	base := "http://" + listen
 	script := readmeControl(t, storage.URL)
 	redis, err := url.Parse(s.redis.URL)
 	if err != nil {
@@ -142,7 +144,7 @@ func TestReadmeControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	control := startProcess(t, "readme", map[string]string{
-		"BASE_URL": base, "POSEFLEET_WORKER_SECRET": s.workerSecret, "REDIS_HOST": redis.Hostname(), "REDIS_PORT": redis.Port(), "NODE_PATH": modulesOf(cmd.Env),
+		"BASE_URL": base, "PORT": port, "POSEFLEET_WORKER_SECRET": s.workerSecret, "REDIS_HOST": redis.Hostname(), "REDIS_PORT": redis.Port(), "NODE_PATH": modulesOf(cmd.Env),
 	}, cmd.Path, script)
 	wait.For(t, startLimit, func() bool { return ended(control.Process) || get(base+"/test/rows/none") != 0 }, "the control plane does not listen")
 

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/posefleet/posefleet/internal/need"
+	"github.com/posefleet/posefleet/internal/redistest"
+	"github.com/posefleet/posefleet/internal/wait"
+	"github.com/posefleet/posefleet/queue"
 )
 
 // TestReadmeByHand runs the commands of the README's "Running a fleet" as they stand there, from the Redis up to the pose document and the removal
@@ -80,5 +83,56 @@ func TestReadmeByHand(t *testing.T) {
 
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReadmeFromGo builds the README's Go program and has it add and do its job.
+func TestReadmeFromGo(t *testing.T) {
+	t.Parallel()
+	compiler := need.Program(t, "go")
+
+	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(text))
+	if block == nil {
+		t.Fatal("the README shows no Go program")
+	}
+
+	const url = "redis://127.0.0.1:6379/0"
+	if !strings.Contains(block[1], url) {
+		t.Fatalf("the program does not use %s", url)
+	}
+
+	redis := redistest.Start(t)
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(source, []byte(strings.Replace(block[1], url, redis.URL, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	binary := filepath.Join(dir, "mail")
+	if out, err := exec.CommandContext(t.Context(), compiler, "build", "-o", binary, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+
+	p := startProcess(t, "mail", nil, binary)
+	q, err := queue.NewQueue(queue.Options{RedisURL: redis.URL, Name: "mail"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+
+	wait.For(t, startLimit, func() bool {
+		c, err := q.Counts(t.Context())
+
+		return ended(p.Process) || err == nil && c.Completed == 1
+	}, "the job is not done")
+
+	j, err := q.Job(t.Context(), "1")
+	if err != nil || j.Name != "welcome" || string(j.Data) != `{"to":"ann"}` || string(j.ReturnValue) != `"sent"` {
+		t.Errorf("%+v, %v", j, err)
 	}
 }
