@@ -198,28 +198,44 @@ func clipError(clips []Input, i int, err error) error {
 	return err
 }
 
+// clip does a clip. One that turns out to be damaged is done again with one decoder thread, so that it gives the same bytes each time.
 func (x *Extractor) clip(ctx context.Context, m *models.Model, r Request, i int, info *media.Info, progress func(int, float64)) (*Clip, error) {
-	sp, err := newSpool(r.Dir)
-	if err != nil {
+	threads := x.config.Media.Threads
+	if threads == 0 {
+		threads = decoderThreads(m.Info.Name, info)
+	}
+	clip, damaged, err := x.try(ctx, m, r, i, info, threads, progress)
+	if err != nil || !damaged || threads == 1 {
+		return clip, err
+	}
+	if err := clip.spool.remove(); err != nil {
 		return nil, err
 	}
-	c := x.config.Media
-	c.Planar = m.BlazePose != nil
-	if c.Threads == 0 {
-		c.Threads = decoderThreads(m.Info.Name, info)
+	clip, _, err = x.try(ctx, m, r, i, info, 1, progress)
+	return clip, err
+}
+
+func (x *Extractor) try(
+	ctx context.Context, m *models.Model, r Request, i int, info *media.Info, threads int, progress func(int, float64),
+) (_ *Clip, damaged bool, err error) {
+	sp, err := newSpool(r.Dir)
+	if err != nil {
+		return nil, false, err
 	}
+	c := x.config.Media
+	c.Planar, c.Threads = m.BlazePose != nil, threads
 	pump, err := startPump(ctx, info, c)
 	if err != nil {
-		return nil, errors.Join(err, sp.remove())
+		return nil, false, errors.Join(err, sp.remove())
 	}
 	size := image.Pt(pump.reader.Width, pump.reader.Height)
 	p := newPass(newScout(m, size, slots(r.Params)), pump, sp, info, hint(r, i))
 	if err := p.run(ctx, progress); err != nil {
-		return nil, errors.Join(err, pump.close(), sp.remove())
+		return nil, false, errors.Join(err, pump.close(), sp.remove())
 	}
 	clip := p.finish(r.Clips[i].ID, info, r.Params)
 	clip.Skeleton = m.Skeleton
-	return clip, pump.close()
+	return clip, pump.reader.Damaged(), pump.close()
 }
 
 func slots(p protocol.Params) int {

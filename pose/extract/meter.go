@@ -10,6 +10,7 @@ import (
 type meter struct {
 	expected []float64
 	total    float64
+	done     float64
 	infos    []*media.Info
 	report   func(Progress)
 }
@@ -47,6 +48,7 @@ func (m *meter) clip(index int) func(int, float64) {
 		if here <= 1 && info.DurationMs > 0 {
 			share = math.Min(1, t/info.DurationMs)
 		}
-		m.report(Progress{Done: (before + share*here) / m.total, Frames: frames, Total: int(expectedFrames(info))})
+		m.done = max(m.done, (before+share*here)/m.total) // a damaged clip begins anew
+		m.report(Progress{Done: m.done, Frames: frames, Total: int(expectedFrames(info))})
 	}
 }

@@ -107,6 +107,10 @@ func (r *Reader) Media() pose.Media {
 	return m
 }
 
+// Damaged reports after the last frame whether the decoder complained. Several threads that decode damaged frames beside each other give other
+// pictures each time: only one thread gives the same ones.
+func (r *Reader) Damaged() bool { return r.log.errors > 0 || len(r.log.tail) > 0 }
+
 // Close kills the decoder if it still runs, and waits for its end. It may be called at any time and again.
 func (r *Reader) Close() error {
 	r.p.kill()
