@@ -351,3 +351,89 @@ func TestForeignParents(t *testing.T) {
 		})
 	}
 }
+
+// Whatever the keys of some hold, the locks of the others are renewed, and jobs of a claim whose answer was lost are found.
+func TestForeignLocks(t *testing.T) {
+	t.Parallel()
+
+	f := newForeign(t)
+	ctx := t.Context()
+	f.plainJobs(f.q, 4)
+	f.must(f.takeMany("", 4)(f))
+
+	for _, key := range []string{"1:lock", "2"} {
+		f.must(f.r.Del(ctx, "bull:q:"+key).Err())
+		f.must(f.r.LPush(ctx, "bull:q:"+key, "something").Err())
+	}
+
+	f.must(f.r.Set(ctx, "bull:q:stalled", "something", 0).Err())
+
+	args := []any{testTimeout.Milliseconds()}
+	for i := range 4 {
+		args = append(args, strconv.Itoa(i+1), "t")
+	}
+
+	lost, err := f.w.scripts.extend.run(ctx, f.w.client, f.w.keys, args...)
+	if all, _ := lost.([]any); err != nil || len(all) != 1 || all[0] != "1" {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+
+	for _, id := range []string{"2", "3", "4"} {
+		if left := f.r.PTTL(ctx, "bull:q:"+id+":lock").Val(); left < testTimeout/2 {
+			t.Errorf("the lock of %s has %v", id, left)
+		}
+	}
+
+	found, err := newFetcher(f.w).findClaimed(ctx, "t")
+	f.must(err)
+
+	if len(found) != 2 || found[0].id != "4" || found[1].id != "3" {
+		t.Errorf("found %+v", found)
+	}
+
+	f.must(f.r.Del(ctx, "bull:q:stalled").Err())
+
+	h := &hold{job: &Job{ID: "1"}, token: "t", ctx: ctx}
+	if err := f.w.runRetry(ctx, h, nil); !errors.Is(err, ErrLockLost) {
+		t.Errorf("retry of a job whose lock is something else: %v", err)
+	}
+}
+
+// A key that only the next take needs does not hide that jobs have ended, nor those that were taken before it was needed.
+func TestForeignAfterwards(t *testing.T) {
+	t.Parallel()
+
+	for _, test := range []struct {
+		key   string
+		taken int
+	}{{"wait", 0}, {"prioritized", 2}} {
+		f := newForeign(t)
+		f.plainJobs(f.q, 5)
+
+		batch := make([]*final, 3)
+		for i := range batch {
+			h := f.take(f.w, "t")
+			h.chained = true
+			batch[i] = h.final(keyCompleted, []byte("1"), nil, nil)
+		}
+
+		f.spoil("bull:q:" + test.key)
+		f.must(f.w.exchange.call(batch))
+
+		taken := 0
+
+		for _, e := range batch {
+			if e.err != nil {
+				t.Errorf("%s: %v", test.key, e.err)
+			}
+
+			if e.h.next != nil {
+				taken++
+			}
+		}
+
+		if done := f.r.ZCard(t.Context(), "bull:q:completed").Val(); done != 3 || taken != test.taken {
+			t.Errorf("%s: %d done, %d taken", test.key, done, taken)
+		}
+	}
+}

@@ -1,4 +1,5 @@
--- extend.lua: renews the locks of running jobs.
+-- include: meta
+-- extend.lua: renews the locks of running jobs. Whatever a key holds, the locks of the others are renewed.
 --
 -- KEYS[1]  queue base
 -- ARGV     1 lock ms   2… id, token, id, token, …
@@ -7,10 +8,10 @@ local q, lost = KEYS[1], {}
 
 for i = 2, #ARGV, 2 do
   local lock = q .. ARGV[i] .. ":lock"
-  if redis.call("GET", lock) == ARGV[i + 1] then
+  if try("GET", lock) == ARGV[i + 1] then
     -- PEXPIRE works on a server that is out of memory, where SET is refused.
     redis.call("PEXPIRE", lock, ARGV[1])
-    redis.call("SREM", q .. "stalled", ARGV[i])
+    try("SREM", q .. "stalled", ARGV[i])
   else
     lost[#lost + 1] = ARGV[i]
   end

@@ -53,16 +53,18 @@ end
 
 local most = math.min(ended, tonumber(ARGV[2]))
 if most > 0 then
-  local got = take(q, {
+  local ok, got = pcall(take, q, {
     now = ARGV[3], token = ARGV[4], lock_ms = ARGV[5], worker = ARGV[6], max = ARGV[7], duration = ARGV[8],
   }, most)
-  if got[1] ~= "none" or got[2] > 0 or got[4] ~= "" then
+  if not ok then
+    return { answers } -- what has ended has ended; whoever takes next meets the fault
+  elseif got[1] ~= "none" or got[2] > 0 or got[4] ~= "" then
     return { answers, got }
   end
 end
 
-if ended > 0 and call("LLEN", q .. "active") == 0 and call("LLEN", q .. "wait") == 0
-  and call("ZCARD", q .. "prioritized") == 0 then
+if ended > 0 and call("LLEN", q .. "active") == 0 and try("LLEN", q .. "wait") == 0
+  and try("ZCARD", q .. "prioritized") == 0 then
   emit(q, "drained")
 end
 return { answers }

@@ -1,3 +1,4 @@
+-- include: meta
 -- reclaim.lua: finds the jobs that a call made active for the token although its answer never arrived, and renews their locks.
 --
 -- KEYS[1]  queue base
@@ -6,11 +7,12 @@
 local q, jobs = KEYS[1], {}
 
 for _, id in ipairs(redis.call("LRANGE", q .. "active", 0, -1)) do
-  if redis.call("GET", q .. id .. ":lock") == ARGV[1] then
+  local fields = try("GET", q .. id .. ":lock") == ARGV[1] and try("HGETALL", q .. id)
+  if fields then
     redis.call("PEXPIRE", q .. id .. ":lock", ARGV[2])
-    redis.call("SREM", q .. "stalled", id)
+    try("SREM", q .. "stalled", id)
     jobs[#jobs + 1] = id
-    jobs[#jobs + 1] = redis.call("HGETALL", q .. id)
+    jobs[#jobs + 1] = fields
   end
 end
 return cmsgpack.pack(jobs)

@@ -7,7 +7,7 @@ local function unlock(q, id, token)
   if token == "0" then
     return 0
   end
-  local owner = redis.call("GET", q .. id .. ":lock")
+  local owner = try("GET", q .. id .. ":lock")
   if owner == token then
     redis.call("SREM", q .. "stalled", id)
     redis.call("DEL", q .. id .. ":lock")

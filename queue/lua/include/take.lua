@@ -266,7 +266,14 @@ local function take(q, by, most)
     count, thrown = first_jobs(q, most, begin)
   end
   if count < most then
-    why, number, gone = take_singly(q, most - count, max, begin)
+    local ok, ended, left, without = pcall(take_singly, q, most - count, max, begin)
+    if ok then
+      why, number, gone = ended, left, without
+    elseif at == 0 then
+      error(ended, 0)
+    else
+      why = "none" -- the next take meets the fault; this one has jobs to tell
+    end
   end
   if at > 0 then
     set_marker(q)
