@@ -169,9 +169,10 @@ func taken(seen []pose.Observation, o pose.Observation, apart float64) bool {
 
 // add takes the finds that are people who are not followed yet.
 func (s *blazeScout) add(ctx context.Context, pic *picture, seen []pose.Observation, found []find) ([]pose.Observation, error) {
+	known := recognised(found, s.next)
 	for i, f := range found {
-		if known := recognised(found, s.next)[i]; known >= 0 {
-			s.next[known].sure = s.next[known].sure || f.wide >= sureDetection
+		if at := known[i]; at >= 0 {
+			s.next[at].sure = s.next[at].sure || f.wide >= sureDetection
 			continue
 		}
 		if len(seen) >= s.slots {
@@ -186,6 +187,7 @@ func (s *blazeScout) add(ctx context.Context, pic *picture, seen []pose.Observat
 			continue
 		}
 		seen, s.next = append(seen, o), append(s.next, place{ROI: lm.Next, sure: f.wide >= sureDetection})
+		known = recognised(found, s.next)
 		s.finder.back(lm.Next)
 	}
 	return seen, nil
