@@ -51,6 +51,9 @@ func openEngine(ctx context.Context, databaseURL string, takeover time.Duration,
 	}
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
 		path, _, _ = strings.Cut(path, "?")
+		if err := store.OwnersFile(path + sqliteSuffix); err != nil {
+			return nil, err
+		}
 		// As a path in a URL: it may have any characters.
 		config.DatabaseURL = "sqlite:file:" + escapePath(path+sqliteSuffix)
 	} else if err := e.connect(ctx, databaseURL, takeover, &config); err != nil {

@@ -42,7 +42,7 @@ func openFile(dir string, o Options) (*file, error) {
 	if len(o.SigningKey) < 32 {
 		return nil, errors.New("file storage: the signing key is shorter than 32 bytes")
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("file storage: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
@@ -51,7 +51,7 @@ func openFile(dir string, o Options) (*file, error) {
 	}
 	f := &file{root: root, base: o.BaseURL, sign: signer{key: o.SigningKey}, life: o.Lifetime, now: o.Now, log: o.Logger}
 	for _, name := range []string{dataDir, metaDir, tempDir} {
-		err = errors.Join(err, root.MkdirAll(name, 0o755))
+		err = errors.Join(err, root.MkdirAll(name, 0o700))
 	}
 	if err = errors.Join(err, f.sweepTemp()); err != nil {
 		return nil, errors.Join(fmt.Errorf("file storage: %w", err), root.Close())
@@ -155,7 +155,7 @@ func (f *file) Open(ctx context.Context, key string) (io.ReadSeekCloser, Object,
 // temp makes an empty temporary file.
 func (f *file) temp() (*os.File, string, error) {
 	name := path.Join(tempDir, rand.Text())
-	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 
 	return w, name, err
 }
@@ -184,7 +184,7 @@ func (f *file) commit(temp string, p Put) error {
 
 // move renames a file and makes the new name last.
 func (f *file) move(from, to string) error {
-	if err := f.root.MkdirAll(path.Dir(to), 0o755); err != nil {
+	if err := f.root.MkdirAll(path.Dir(to), 0o700); err != nil {
 		return err
 	}
 	if err := f.root.Rename(from, to); err != nil {

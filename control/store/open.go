@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -100,9 +101,24 @@ func sqliteDSN(databaseURL string) (string, error) {
 	return u.String(), nil
 }
 
+// OwnersFile makes an empty file that only its owner may read, if there is none: SQLite would make one that all may, and give the files beside it
+// the same rights. The database knows people's clips and holds the key that signs storage URLs. A file that is there keeps its rights.
+func OwnersFile(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+
+	return f.Close()
+}
+
 func openSQLite(ctx context.Context, databaseURL string, o Options) (*sqlStore, error) {
 	dsn, err := sqliteDSN(databaseURL)
 	if err != nil {
+		return nil, err
+	}
+	path, _, _ := strings.Cut(strings.TrimPrefix(databaseURL, "sqlite:"), "?")
+	if err := OwnersFile(path); err != nil {
 		return nil, err
 	}
 	writer, err := sql.Open("sqlite", dsn)
