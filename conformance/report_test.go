@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,9 @@ type reportSight struct {
 		Pixels int    `json:"pixels"`
 		Said   string `json:"said"`
 	} `json:"curves"`
-	Wide map[string]float64 `json:"wide"`
+	Remark string             `json:"remark"`
+	Keys   []bool             `json:"keys"`
+	Wide   map[string]float64 `json:"wide"`
 }
 
 // A report that somebody is sent, the clip within, works in a real browser without a network: it plays, skeleton and angles are drawn, it
@@ -74,12 +77,34 @@ func TestReport(t *testing.T) {
 		measured += strings.Count(c.Said, "°")
 	}
 
-	if measured == 0 {
-		t.Errorf("no angle has a value: %+v", seen.Curves)
+	if measured == 0 || strings.Contains(seen.Remark, "too few") {
+		t.Errorf("no angle has a value: %+v; %s", seen.Curves, seen.Remark)
+	}
+
+	if !slices.Equal(seen.Keys, []bool{true, false, true}) {
+		t.Errorf("by the space bar the video stands still or not: %v", seen.Keys)
 	}
 
 	if seen.Wide["light"] > 0 || seen.Wide["dark"] > 0 {
 		t.Errorf("wider than a phone by %v", seen.Wide)
+	}
+}
+
+// A report of a clip that is too slow for angles says so where the curves would be.
+func TestReportWithoutAngles(t *testing.T) {
+	t.Parallel()
+	realExtractor(t)
+	need.Node(t)
+
+	dir := t.TempDir()
+	cut, report := filepath.Join(dir, "walkers.mp4"), filepath.Join(dir, "report.html")
+	output(t, exec.CommandContext(t.Context(), need.Program(t, "ffmpeg"), "-v", "error", "-ss", "51", "-t", "6", "-i", demoClip(t),
+		"-c:v", "libx264", "-pix_fmt", "yuv420p", cut))
+	output(t, exec.CommandContext(t.Context(), path(t, built.extractor), cut, "--model", "lite", "--report", report, "--report-embed"))
+
+	seen := openReport(t, "file://"+report)
+	if want := "10 frames a second of the movement. That is too few for angles: legs need 20, arms 25."; seen.Remark != want || len(seen.Errors) > 0 {
+		t.Errorf("%q, errors %q", seen.Remark, seen.Errors)
 	}
 }
 

@@ -6,9 +6,9 @@
 //
 // Prints one JSON object:
 //   {"title", "errors":[…], "requests":[…], "drawn", "frames", "times":[…], "skeleton":[…],
-//    "curves":[{"name","pixels","said"}], "wide":{"light","dark"}}
+//    "curves":[{"name","pixels","said"}], "remark", "keys":[…], "wide":{"light","dark"}}
 // requests are those for anything but the report itself and what it holds; drawn and frames are the player's own counts; skeleton are painted pixels
-// at three moments; wide is by how many pixels the page is wider than a phone of 360.
+// at three moments; remark is the text above the curves; keys is whether the video stood still, before and after two presses of the space bar; wide is by how many pixels the page is wider than a phone of 360.
 'use strict'
 
 const { chromium } = require('playwright-core')
@@ -48,6 +48,26 @@ async function seek(page, share) {
   return page.$eval('#skeleton', painted)
 }
 
+// keys plays and pauses by the space bar, and goes a frame on by an arrow, the focus being nowhere.
+async function keys(page) {
+  const paused = () => page.evaluate(() => document.querySelector('video').paused)
+  const turns = (to) => page.waitForFunction((to) => document.querySelector('video').paused === to, to, { timeout: TIMEOUT })
+  await page.evaluate(() => { document.activeElement.blur(); document.querySelector('video').currentTime = 0 })
+  const said = [await paused()]
+  for (const to of [false, true]) {
+    await page.keyboard.press(' ')
+    await turns(to)
+    said.push(await paused())
+  }
+  const frame = () => page.$eval('#skeleton', (c) => Number(c.dataset.frame))
+  const before = await frame()
+  await page.keyboard.press('ArrowLeft')
+  await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('ArrowRight')
+  await page.waitForFunction((before) => Number(document.querySelector('#skeleton').dataset.frame) > before, before, { timeout: TIMEOUT })
+  return said
+}
+
 async function curves(page) {
   const all = []
   for (const figure of await page.$$('#curves figure:not([hidden])')) {
@@ -84,6 +104,8 @@ async function main() {
     for (const share of [0.25, 0.5, 0.75]) seen.skeleton.push(await seek(page, share))
     Object.assign(seen, await page.$eval('#skeleton', (c) => ({ frames: Number(c.dataset.frames), drawn: Number(c.dataset.drawn) })))
     seen.curves = await curves(page)
+    seen.remark = await page.$eval('#angles-note', (p) => p.textContent)
+    seen.keys = await keys(page)
     seen.wide = { light: await width(browser, url, 'light'), dark: await width(browser, url, 'dark') }
     process.stdout.write(JSON.stringify(seen) + '\n')
   } finally {

@@ -3,7 +3,7 @@
 const SIDES = { left_: 'left', right_: 'right' };
 const FIRST = ['knee', 'hip', 'elbow', 'shoulder', 'trunk'];
 const REASONS = {
-  rate: 'too few frames', missing: 'point missing', unsure: 'point unsure', view: 'towards the camera', short: 'too few pixels',
+  rate: 'frame rate too low', missing: 'point missing', unsure: 'point unsure', view: 'towards the camera', short: 'too few pixels',
 };
 
 // plots groups the document's angles by name without side: [{name, range, lines: [{side, index}]}].

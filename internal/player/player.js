@@ -47,8 +47,12 @@ export class Player {
   }
 
   key(event) {
-    if (event.target.closest('input, select, textarea, video') || event.ctrlKey || event.metaKey || event.altKey) return;
-    const act = { ',': () => this.step(-1), '.': () => this.step(1), s: () => $('show').click() }[event.key];
+    if (event.defaultPrevented || event.target.closest('input, select, textarea, video') || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === ' ' && event.target.closest('button, a, summary')) return; // what space does there
+    const act = {
+      ',': () => this.step(-1), '.': () => this.step(1), ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1),
+      ' ': () => this.toggle(), s: () => $('show').click(),
+    }[event.key];
     if (act) {
       event.preventDefault();
       act();
@@ -137,8 +141,11 @@ export class Player {
   speed() { return Number($('speed').value); }
 
   toggle() {
-    if (this.alone?.running) this.alone.stop();
-    else this.alone?.start();
+    if (this.alone) {
+      if (this.alone.running) this.alone.stop();
+      else this.alone.start();
+    } else if (this.video.paused) this.video.play().catch(() => {}); // the video says itself what it can't do
+    else this.video.pause();
   }
 
   now() { return this.alone ? this.alone.t : this.video.currentTime * 1000 - (this.offset ?? 0); }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
 	"os"
@@ -28,9 +29,12 @@ const (
 	missing    = math.MinInt32
 )
 
-// newSpool makes an empty spool in dir.
+// newSpool makes an empty spool in dir. Its faults go to people elsewhere, who need not know our folders.
 func newSpool(dir string) (*spool, error) {
 	f, err := os.CreateTemp(dir, ".frames-*")
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		err = at.Err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("spool frames: %w", err)
 	}

@@ -81,13 +81,18 @@ class Report extends Player {
   }
 }
 
+// Rates below which there are no angles (docs/pose.md).
+const [LEGS_RATE, ARMS_RATE] = [20, 25];
+
 // remark says what the reader must know of the clip's times.
 function remark(clip) {
   if (!clip.athlete) return 'Nobody was found in this clip.';
   const { timeScale: scale, rate } = clip.signal ?? {};
   if (!rate) return '';
   const slow = Math.abs(scale - 1) > 0.01 ? ` One second of the clip was ${+scale.toFixed(3)} s of the movement.` : '';
-  return `${Math.round(rate)} frames a second of the movement.${slow}`;
+  const few = rate < LEGS_RATE ? ' That is too few for angles' : rate < ARMS_RATE ? ' That is too few for the angles of the arms' : '';
+  const need = few && `: legs need ${LEGS_RATE}, arms ${ARMS_RATE}.`;
+  return `${Math.round(rate)} frames a second of the movement.${slow}${few}${need}`;
 }
 
 function choice(name, on, change) {
