@@ -126,15 +126,11 @@ func TestDifferential(t *testing.T) {
 	run := &diffRun{t: t, expired: &expired, nodes: []*diffNode{six, five}, dbs: dbs}
 
 	synctest.Test(t, func(t *testing.T) {
-		for !expired.Load() && !t.Failed() {
+		for !run.over() && !t.Failed() {
 			run.round(t, k.url)
 		}
 	})
 	t.Logf("%d sequences, %d steps; of these %d steps also compared with major 5", run.sequences, run.steps, run.fiveSteps)
-
-	if run.sequences < 10 {
-		t.Errorf("only %d sequences in %v", run.sequences, *diffTime)
-	}
 }
 
 // diffRun is the whole test.
@@ -147,6 +143,12 @@ type diffRun struct {
 	sequences, steps, fiveSteps int
 }
 
+// leastSequences are tried in any case: on a machine that is busy with other things that takes longer than the time that was set.
+const leastSequences = 10
+
+// over reports whether enough was tried.
+func (r *diffRun) over() bool { return r.expired.Load() && r.sequences >= leastSequences }
+
 // untimed hides t.Deadline from rapid: it may not be asked inside of a bubble.
 type untimed struct{ rapid.TB }
 
@@ -156,7 +158,7 @@ func (r *diffRun) round(t *testing.T, url string) {
 	defer g.close()
 
 	rapid.Check(untimed{t}, func(rt *rapid.T) {
-		if r.expired.Load() && !r.failed {
+		if r.over() && !r.failed {
 			return
 		}
 

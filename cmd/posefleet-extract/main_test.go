@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -308,6 +309,10 @@ func running(t *testing.T, path string) bool {
 func TestStoppedRunLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	need.Assets(t)
+	// Where hangups are ignored, as under nohup, the program ignores them too. It is not to inherit that here.
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(heard) })
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
