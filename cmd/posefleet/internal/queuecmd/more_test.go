@@ -142,6 +142,11 @@ func TestWait(t *testing.T) {
 		t.Error(text)
 	}
 
+	// In the shortest time it is a call to Redis that has none left.
+	if err := b.Wait(ctx, []string{"late"}, 1); !errors.Is(err, queuecmd.ErrNotInTime) || err.Error() != "job late has not finished in time" {
+		t.Error(err)
+	}
+
 	if err := b.Wait(ctx, []string{"late"}, 50*time.Millisecond); !errors.Is(err, queuecmd.ErrNotInTime) || err.Error() != "job late has not finished in time" {
 		t.Errorf("%v", err)
 	}

@@ -101,10 +101,10 @@ func (d *Desk) await(ctx context.Context, results *queue.Results, id string) awa
 	}
 
 	switch {
-	case errors.Is(err, ErrNotInTime):
-		a.err = &JobError{ID: id, Reason: "has not finished in time", err: err}
 	case errors.Is(err, queue.ErrJobNotFound):
 		a.err = &JobError{ID: id, Reason: "does not exist, or not any more", err: err}
+	case err != nil && over(ctx): // whatever it was that had no time left
+		a.err = &JobError{ID: id, Reason: "has not finished in time", err: ErrNotInTime}
 	case err != nil:
 		a.err = fmt.Errorf("job %s: %w", oneLine(id), err)
 	}
@@ -114,4 +114,11 @@ func (d *Desk) await(ctx context.Context, results *queue.Results, id string) awa
 	}
 
 	return a
+}
+
+// over reports whether the time to wait is over. A connection's deadline may tell so a moment before the context does.
+func over(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+
+	return ok && !time.Now().Before(end)
 }
