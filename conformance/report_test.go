@@ -38,17 +38,8 @@ type reportSight struct {
 // asks nobody for anything, and it fits a phone.
 func TestReport(t *testing.T) {
 	t.Parallel()
-	realExtractor(t)
-	need.Node(t)
-
-	dir := t.TempDir()
-	cut, report := filepath.Join(dir, "walkers.mp4"), filepath.Join(dir, "report.html")
 	// Three times as fast: ten frames a second are too few for angles.
-	output(t, exec.CommandContext(t.Context(), need.Program(t, "ffmpeg"), "-v", "error", "-ss", "51", "-t", "6", "-i", demoClip(t), "-vf", "setpts=PTS/3", "-r", "30",
-		"-c:v", "libx264", "-pix_fmt", "yuv420p", cut))
-	output(t, exec.CommandContext(t.Context(), path(t, built.extractor), cut, "--model", "lite", "--report", report, "--report-embed"))
-
-	seen := openReport(t, "file://"+report)
+	seen := walkersReport(t, "-vf", "setpts=PTS/3", "-r", "30")
 	if !strings.Contains(seen.Title, "walkers") || len(seen.Errors) > 0 || len(seen.Requests) > 0 {
 		t.Errorf("%q, errors %q, asked for %q", seen.Title, seen.Errors, seen.Requests)
 	}
@@ -93,19 +84,25 @@ func TestReport(t *testing.T) {
 // A report of a clip that is too slow for angles says so where the curves would be.
 func TestReportWithoutAngles(t *testing.T) {
 	t.Parallel()
+	seen := walkersReport(t)
+	if want := "10 frames a second of the movement. That is too few for angles: legs need 20, arms 25."; seen.Remark != want || len(seen.Errors) > 0 {
+		t.Errorf("%q, errors %q", seen.Remark, seen.Errors)
+	}
+}
+
+// walkersReport opens the report of six seconds of the demo's clip, which ffmpeg changes by the arguments.
+func walkersReport(t *testing.T, changes ...string) reportSight {
+	t.Helper()
 	realExtractor(t)
 	need.Node(t)
 
 	dir := t.TempDir()
 	cut, report := filepath.Join(dir, "walkers.mp4"), filepath.Join(dir, "report.html")
-	output(t, exec.CommandContext(t.Context(), need.Program(t, "ffmpeg"), "-v", "error", "-ss", "51", "-t", "6", "-i", demoClip(t),
-		"-c:v", "libx264", "-pix_fmt", "yuv420p", cut))
+	args := slices.Concat([]string{"-v", "error", "-ss", "51", "-t", "6", "-i", demoClip(t)}, changes, []string{"-c:v", "libx264", "-pix_fmt", "yuv420p", cut})
+	output(t, exec.CommandContext(t.Context(), need.Program(t, "ffmpeg"), args...))
 	output(t, exec.CommandContext(t.Context(), path(t, built.extractor), cut, "--model", "lite", "--report", report, "--report-embed"))
 
-	seen := openReport(t, "file://"+report)
-	if want := "10 frames a second of the movement. That is too few for angles: legs need 20, arms 25."; seen.Remark != want || len(seen.Errors) > 0 {
-		t.Errorf("%q, errors %q", seen.Remark, seen.Errors)
-	}
+	return openReport(t, "file://"+report)
 }
 
 func openReport(t *testing.T, url string) (seen reportSight) {

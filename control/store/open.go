@@ -78,9 +78,16 @@ func orElse(f, other func() time.Time) func() time.Time {
 	return f
 }
 
+// sqliteParts are the path of "sqlite:PATH[?query]" and the query.
+func sqliteParts(databaseURL string) (path, query string) {
+	path, query, _ = strings.Cut(strings.TrimPrefix(databaseURL, "sqlite:"), "?")
+
+	return path, query
+}
+
 // sqliteDSN turns "sqlite:PATH[?synchronous=full|normal]" into the driver's form.
 func sqliteDSN(databaseURL string) (string, error) {
-	path, query, _ := strings.Cut(strings.TrimPrefix(databaseURL, "sqlite:"), "?")
+	path, query := sqliteParts(databaseURL)
 	if path == "" || strings.Contains(path, ":memory:") {
 		return "", errors.New("sqlite: needs the path of a file, as in sqlite:posefleet.db")
 	}
@@ -117,7 +124,7 @@ func openSQLite(ctx context.Context, databaseURL string, o Options) (*sqlStore, 
 	if err != nil {
 		return nil, err
 	}
-	path, _, _ := strings.Cut(strings.TrimPrefix(databaseURL, "sqlite:"), "?")
+	path, _ := sqliteParts(databaseURL)
 	if err := OwnersFile(path); err != nil {
 		return nil, err
 	}
